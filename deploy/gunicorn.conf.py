@@ -162,8 +162,7 @@ def post_worker_init(worker: Any) -> None:
     import gevent
     from django.conf import settings
 
-    from completions.charging import settlement
-    from completions.charging.recovery import checkpoints, journal, outbox, sweeper
+    from completions.charging.recovery import checkpoints, drains, journal, sweeper
     from gateway_project import logs, metrics
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
@@ -188,7 +187,7 @@ def post_worker_init(worker: Any) -> None:
 
         tracing.install()
     checkpoints.write_regularly()
-    outbox.drain_regularly(settlement.resolve_all)
+    drains.drain_regularly()
     journal.replay_regularly()
     sweeper.sweep_at_start()
     collector.write_regularly()

@@ -187,7 +187,7 @@ mutant(
         "completions.charging.batch:_lock_and_read",
         "accounts, keys, sums",
         "keys, accounts, sums",
-        "account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),",
+        "account_locks.lock_accounts_statement({each.account_id for each in operations}, skips_locked=skips_locked),",
         "key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),",
         "key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),\n        spending",
         "account_locks.lock_accounts_statement({each.account_id for each in operations}, skips_locked=skips_locked),"
@@ -205,7 +205,7 @@ mutant(
 mutant(
     "settlements_together_never_wait_for_the_disk",
     "A reply ends before its charge is on disk, if it was settled in a batch with others.",
-    code("completions.charging.batch:commit", "durability.wait_until_durable(outcome.session)", "pass"),
+    code("completions.charging.batch:_commit_in", "durability.wait_until_durable(outcome.session)", "pass"),
     f"{BATCH}::test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk",
 )
 mutant(
@@ -249,7 +249,7 @@ mutant(
 mutant(
     "a_file_is_drained_where_its_account_was",
     "What waits on disk is looked for where this process believes its account.",
-    code("completions.charging.recovery.outbox:_by_cell", "directory.find_again(", "directory.cell_of("),
+    code("completions.charging.recovery.drains:_by_cell", "directory.find_again(", "directory.cell_of("),
     "completions/charging/test_moves.py::test_what_waits_on_disk_is_charged_in_the_new_cell",
 )
 mutant(
@@ -280,7 +280,7 @@ mutant(
 mutant(
     "what_was_skipped_is_taken_for_deleted",
     "A request of an account whose row was skipped is refused like one of a deleted account.",
-    code("completions.charging.batch:_decide", "operation.account_id in locked_ids", "False"),
+    code("completions.charging.batch:_apply", "operation.account_id in locked_ids", "False"),
     f"{BATCH}::test_admission_waits_for_a_locked_account_and_sees_its_holds",
     f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[key]",
 )
@@ -368,8 +368,8 @@ mutant(
     f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_rate_limit_allows",
 )
 mutant(
-    "admissions_are_decided_first",
-    "A batch decides its admissions before its settlements.",
+    "admissions_are_applied_first",
+    "A batch applies its admissions before its settlements.",
     code("completions.charging.batch:_run_on", "in settlements + admissions", "in admissions + settlements"),
     f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[balance]",
 )
@@ -394,7 +394,7 @@ mutant(
 mutant(
     "a_lost_commit_is_taken_for_none",
     "A request that was admitted by a commit whose answer was lost is admitted again.",
-    code("completions.charging.admission:AdmissionRequest.decide", "if self.completion_id in rows.holds:", "if False:"),
+    code("completions.charging.admission:AdmissionRequest.apply", "if self.completion_id in rows.holds:", "if False:"),
     f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[admission]",
 )
 mutant(
@@ -981,7 +981,7 @@ mutant(
 mutant(
     "a_tier_without_rates_is_not_noted",
     "Nothing tells that a provider serves a service tier without rates.",
-    code("completions.relay.charge:settle", "if dispatch.call.head.unrated_tier:", "if False:"),
+    code("completions.relay.charge:settle", "if call.head.unrated_tier:", "if False:"),
     f"{SERVICE_TIERS}::test_a_tier_without_rates_is_charged_at_the_standard_ones_and_noted[one of ours]",
 )
 mutant(
@@ -1034,8 +1034,8 @@ mutant(
     "the_price_of_today",
     "A completion costs what its model costs when it ends, not what it cost when it was admitted.",
     code(
-        "completions.charging.settlement:settle",
-        "price.cost_nanos(",
+        "completions.relay.charge:settle",
+        "call.offer.price.cost_nanos(",
         "__import__('completions.models').models.Price.objects.latest('pk').sheet.cost_nanos(",
     ),
     f"{RELAY}::test_a_price_change_does_not_affect_a_running_completion",
@@ -1044,7 +1044,7 @@ mutant(
     "a_recovered_completion_costs_the_price_of_today",
     "What the sweeper recovers costs what its model costs then.",
     code(
-        "completions.charging.settlement:recover",
+        "completions.charging.recovery.sweeper:resolve",
         "completion.price.sheet",
         "__import__('completions.catalog.lookup').catalog.lookup.find_offer(completion.model_id).price",
     ),
@@ -1194,14 +1194,14 @@ mutant(
 mutant(
     "tokens_are_not_corrected",
     "The tokens per minute that a request was counted are not corrected by what it used.",
-    code("completions.charging.resolution:Resolution.decide", "rate_limits.correct_token_count(", "("),
+    code("completions.charging.resolution:Resolution.apply", "rate_limits.correct_token_count(", "("),
     f"{ADMISSION}::test_settlement_corrects_the_count_of_tokens",
 )
 mutant(
     "a_refusal_is_counted",
     "A request that is refused for lack of money is counted against the requests per minute.",
     code(
-        "completions.charging.admission:AdmissionRequest.decide",
+        "completions.charging.admission:AdmissionRequest.apply",
         "min_tokens = self._require_money",
         "count.apply(key)\n    rows.writes.rate_limits_updated[key.pk] = key\n    min_tokens = self._require_money",
     ),
@@ -1376,7 +1376,7 @@ mutant(
     "a_refusal_uses_up_its_idempotency_key",
     "A refused request uses up its Idempotency-Key.",
     code(
-        "completions.charging.batch:_decide",
+        "completions.charging.batch:_apply",
         "return refusal",
         """if operation.idempotency_key:
             from completions.models import IdempotentRequest
@@ -1392,7 +1392,9 @@ mutant(
     "a_failure_uses_up_its_idempotency_key",
     "A request whose provider failed uses up its Idempotency-Key.",
     code(
-        "completions.charging.resolution:Resolution._add_writes", "elif not self.usage or self.reply_retention:", "elif False:"
+        "completions.charging.resolution:Resolution._end_idempotency_key",
+        "elif not self.usage or self.reply_retention:",
+        "elif False:",
     ),
     f"{IDEMPOTENCY}::test_a_retry_runs_after_a_provider_failure",
 )
@@ -1671,7 +1673,7 @@ mutant(
 mutant(
     "unpaid_work_is_not_counted",
     "One account may have providers work for nothing as often as it likes.",
-    code("completions.charging.resolution:Resolution.decide", "self.unpaid_nanos + ", ""),
+    code("completions.charging.resolution:Resolution.apply", "self.unpaid_nanos + ", ""),
     f"{DEADLINES}::test_an_account_that_left_too_much_unpaid_is_refused_until_an_hours_share_is_back",
 )
 mutant(
@@ -1719,7 +1721,7 @@ mutant(
 mutant(
     "the_sweeper_ignores_checkpoints",
     "What a process had relayed before it died is free.",
-    code("completions.charging.recovery.sweeper:_resolve", "not completion.relayed_bytes", "True"),
+    code("completions.charging.recovery.sweeper:resolve", "if completion.relayed_bytes:", "if False:"),
     f"{CHECKPOINTS}::test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed",
 )
 mutant(
@@ -1731,23 +1733,19 @@ mutant(
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code(
-        "completions.charging.recovery.sweeper:release_expired_holds",
-        ", partial(outbox.drain, settlement.resolve_all)):",
-        ",):",
-    ),
+    code("completions.charging.recovery.sweeper:release_expired_holds", ", drains.drain]", "]"),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(
     "an_unsettled_completion_is_not_stored",
     "A settlement that the database refuses is dropped.",
-    code("completions.charging.settlement:_resolve_or_store", "outbox.store(resolution, error)", "pass"),
+    code("completions.relay.charge:commit_or_store", "outbox.store(resolution, error)", "pass"),
     f"{OUTBOX}::test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored",
 )
 mutant(
     "what_may_have_been_repeated_is_admitted_again",
     "A forgotten completion with an Idempotency-Key is charged, though its caller may have paid for a repetition.",
-    code("completions.charging.recovery.readmission:Readmission.decide", "if self.ended.reply_retention:", "if False:"),
+    code("completions.charging.recovery.readmission:Readmission.apply", "if self.ended.reply_retention:", "if False:"),
     f"{OUTBOX}::test_dead_letters_are_booked_or_discarded_by_hand",
     dangerous=True,
 )
@@ -1775,6 +1773,6 @@ mutant(
 mutant(
     "a_settled_file_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
-    code("completions.charging.recovery.outbox:_end_file", "path.unlink(missing_ok=True)", "pass"),
+    code("completions.charging.recovery.drains:_drain_files", "path.unlink(missing_ok=True)", "pass"),
     f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
 )

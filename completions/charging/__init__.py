@@ -4,12 +4,11 @@ Imports ``billing`` and ``keys``; of ``completions`` the catalog, pricing, ``req
 nothing of the relay, which calls it.
 
 - ``admission``      admits a request: the refusals in order, then the hold
-- ``preadmission``   refuses large requests before their bodies are read
+- ``early_refusal``  refuses large requests before their bodies are read
 - ``oldest_hold``    says in a refusal for money since when running requests hold some
 - ``trial``          tries a request for support: the decision, of which nothing is written
-- ``settlement``     ends a completion: charges its usage or releases its hold
 - ``batch``          the transaction that concurrent admissions and settlements share
-- ``resolution``     how a completion ends, decided in a batch
+- ``resolution``     how a completion ends: its usage is charged, or its hold is released
 - ``records``        the values of a completion's row, and their SQL
 - ``idempotency``    idempotency keys and the replies stored for them
 - ``stored_responses`` the responses that later requests may continue from

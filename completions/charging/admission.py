@@ -28,7 +28,7 @@ from billing.ledger import holds
 from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, oldest_hold
-from completions.charging.batch import LockedRows
+from completions.charging.batch import Admission, LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
 from completions.charging.recovery import reserve
@@ -79,10 +79,10 @@ def admit(
     *,
     request_id: str | None = None,
 ) -> Admitted | Replay:
-    """Hold the money for ``request``, or raise the refusal. Concurrent admissions and settlements share the transaction.
+    """Hold the money for ``request``, or raise the refusal. Return a Replay for a retry of a request that was answered.
 
-    The first offer is the requested one. The others are fallbacks: those that the key may use and the hold pays for are
-    admitted with it. Return a Replay for a retry of a request that was answered before.
+    The first offer is the requested one, the others are fallbacks: those that the key may use and the hold pays for are
+    admitted.
     """
     if reserve.refusal:
         reserve.require()
@@ -104,10 +104,7 @@ def admit(
 
 
 def replay(model: str, caller: Caller, idempotency_key: IdempotencyKey) -> Replay | None:
-    """Return the stored reply to a repetition that cannot be read as a request any more. Refuses key and model like ``admit``.
-
-    What its first run went on from may be deleted since.
-    """
+    """Return the stored reply to a repetition that can no longer be read as a request. Refuses key and model like ``admit``."""
     offer = lookup.find_offer(model, caller=caller)
     key = read_key(caller)
     require_active(key, key.account, key.now, caller)
@@ -128,24 +125,14 @@ def prepare(
     *,
     request_id: str | None = None,
 ) -> "AdmissionRequest":
-    """Return what a batch decides, under a new completion id."""
-    completion_id = f"chatcmpl-{identifiers.uuid7_hex()}"
-    countable_tokens = _countable_tokens(request, offers[0])
+    completion_id, offer = f"chatcmpl-{identifiers.uuid7_hex()}", offers[0]
+    # These count against tokens per minute, until settlement corrects the count to the real usage.
+    completion_tokens = request.choices * (request.max_tokens_of(offer) or 0)
+    countable_tokens = max(cost.countable_prompt_tokens(request, offer) + completion_tokens, 1)
     return AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
 
 
-def _countable_tokens(request: ChatRequest, offer: Offer) -> int:
-    """Return what counts against tokens per minute at admission: the estimated prompt and the client's ``max_tokens``.
-
-    Settlement corrects the count by the difference to the real usage.
-    """
-    max_tokens = request.max_tokens_of(offer) or 0
-    return max(cost.countable_prompt_tokens(request, offer) + request.choices * max_tokens, 1)
-
-
-class AdmissionRequest(msgspec.Struct, frozen=True):
-    """A chat request before its admission, with the id of the completion that it will become."""
-
+class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     completion_id: str
     request: ChatRequest
     offers: tuple[Offer, ...]
@@ -154,10 +141,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     countable_tokens: int
     request_id: str | None = None
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
-    has_rows = True
-    is_settlement = False
-    follows_moves = True
-    had_spending_limit = False
 
     # Read a dozen times for each completion: so they are read in C.
     account_id = property(attrgetter("caller.account_id"))
@@ -168,14 +151,17 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         offer = self.offers[0]
         return offer.model_id if offer.requests_in_flight_max else None
 
-    def decide(self, rows: LockedRows) -> Admitted | StoredReply:
+    def apply(self, rows: LockedRows) -> Admitted | StoredReply:
         """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
         if self.completion_id in rows.holds:
             return _read_admitted(self, rows)
-        account, key = _account_and_key(self.caller, rows)
+        account, key = rows.accounts.get(self.account_id), rows.keys.get(self.key_id)
+        if account is None or key is None:  # they were deleted after the caller's identity was cached
+            raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
         now, window = rows.now, rows.windows[key.id]
         require_active(key, account, now, self.caller)  # 1
-        offers = self._allowed_offers(key)  # 2
+        require_allowed(key, self.offers[0])  # 2
+        offers = [offer for offer in self.offers if _is_allowed(key, offer)]
         earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
@@ -202,7 +188,10 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
-        admitted = Admitted(
+        rows.writes.rate_limits_updated[key.id] = key
+        if self.idempotency_key:
+            rows.store_idempotency_key(record, self.idempotency_key)
+        return Admitted(
             record,
             held_nanos,
             self.request,
@@ -212,13 +201,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
             is_new_account=not account.has_paid,
             keeps_responses=account.keeps_responses,
         )
-        _add_writes(admitted, key, rows)
-        return admitted
-
-    def _allowed_offers(self, key: ApiKey) -> list[Offer]:
-        """Return the offers that the key may use, the requested one first. Raises ModelNotFound when it may not use that."""
-        require_allowed(key, self.offers[0])
-        return [offer for offer in self.offers if _is_allowed(key, offer)]
 
     def _require_money(self, account: Account, window: SpendingWindow | None, charged_before_nanos: int) -> int:
         """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
@@ -238,7 +220,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         return min_tokens
 
     def _need_nanos(self, max_tokens: int) -> int:
-        """Return the worst case of the first offer."""
         nanos = self._needs_nanos.get(max_tokens)
         if nanos is None:
             nanos = self._needs_nanos[max_tokens] = cost.worst_case_nanos(self.request, self.offers[0], max_tokens)
@@ -286,7 +267,6 @@ def available_nanos(account: Account, window: SpendingWindow | None) -> int:
 
 
 def require_allowed(key: ApiKey, offer: Offer) -> None:
-    """Raise ModelNotFound when the key may not use the model of the offer."""
     if not _is_allowed(key, offer):
         raise lookup.model_not_found(offer.alias or offer.model_id, errors.ModelNotAllowed)
 
@@ -298,18 +278,9 @@ def _is_allowed(key: ApiKey, offer: Offer) -> bool:
     return any(name in key.allowed_models for name in (offer.model_id, offer.alias, offer.alias.partition("@")[0]))
 
 
-def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]:
-    """Return the caller's rows. Raises InvalidApiKey when they were deleted after its identity was cached."""
-    account, key = rows.accounts.get(caller.account_id), rows.keys.get(caller.key_id)
-    if account is None or key is None:
-        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-    return account, key
-
-
 def _payable_nanos(
     request: ChatRequest, fallbacks: Sequence[Offer], max_tokens: int, available_nanos: int, payable_nanos: int
 ) -> int:
-    """Return ``payable_nanos``, the worst case of the first offer, or that of the dearest fallback that the money pays for."""
     for offer in fallbacks:
         need_nanos = cost.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
         if payable_nanos < need_nanos <= available_nanos:
@@ -330,13 +301,6 @@ def _admitted_offers(
 
 def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
     return nanos if limit_nanos is None else min(nanos, limit_nanos)
-
-
-def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
-    """Add the writes of an admission beside those of its hold."""
-    rows.writes.rate_limits_updated[key.id] = key
-    if admitted.idempotency_key:
-        rows.store_idempotency_key(admitted.completion, admitted.idempotency_key)
 
 
 def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Admitted:

@@ -1,33 +1,28 @@
-"""Commits admissions and settlements in batches. Nothing else moves money for usage.
+"""Commits admissions and settlements in batches. Only this moves money for usage.
 
-Concurrent operations share a transaction (``gateway_project.db.group_commit``), which takes two round trips. For each batch,
-``_run_batch``:
+Concurrent operations share a transaction (``gateway_project.db.group_commit``), which takes two round trips:
 
-1. locks the operations' rows in the order that all writers keep: accounts, keys, holds, completions, each in id order;
-2. reads, with the locks held, what the keys spent and which idempotency keys are stored;
-3. decides the settlements (``completions.charging.resolution.Resolution.decide``) first: the money that they free is
-   available to the admissions of the same batch;
-4. decides the admissions (``completions.charging.admission.AdmissionRequest.decide``) in the order of their arrival;
-5. writes all decisions, with one statement for each kind of row;
-6. commits. A settlement that is alone waits for the disk in its commit. That keeps the rows locked, so those of others wait
-   afterwards (``gateway_project.db.durability``), and admissions not at all.
+1. ``_lock_and_read`` locks the rows in the order that all writers keep (accounts, keys, holds, completions, each by id), and
+   reads what the keys spent and which idempotency keys are stored.
+2. Settlements are applied first: the money that they free is available to the admissions of the same batch, which follow in the
+   order of their arrival. To apply an operation changes the model instances of its rows, so that the next one sees it, and adds
+   to ``LockedRows.writes``. One that is refused changes nothing.
+3. All writes go out with the commit, one statement for each kind of row. A settlement that is alone waits for the disk in its
+   commit. That keeps the rows locked, so those of others wait afterwards (``gateway_project.db.durability``), and admissions
+   not at all.
 
 A batch does not wait for a row that another transaction has locked: it skips the operations of that account. If the row is
-locked still, they have batches of their own, on another connection, which wait (``gateway_project.db.group_commit``). It does
-wait for a table. After one wait in vain everything is refused at once, as in a database that takes no writes, until a probe
-that does not wait can lock all tables.
-
-Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the model instances of its rows, so that the next
-decision takes it into account, and adds its writes to ``LockedRows.writes``. An operation that is refused changes nothing.
+locked still, they have batches of their own, on another connection, which wait. A batch does wait for a table. When that took
+too long once, everything is refused at once, as by a database that takes no writes, until a probe can lock all tables.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -63,50 +58,15 @@ class AdmissionLost(Exception):
     """The database does not know the hold to settle: a crash forgot its admission, which had not waited for the disk."""
 
 
-class Operation(Protocol):
-    """An admission or a settlement: the ids of the rows that it needs locked, and its decision."""
-
-    has_rows: bool  # False: it needs none locked, and its ids are those of no row
-    is_settlement: bool  # then its hold is locked, too, and it must survive a crash of the database
-    follows_moves: bool  # it is committed in the cell where its account is by then, and not in the current one
-
-    @property
-    def completion_id(self) -> str: ...
-    @property
-    def account_id(self) -> UUID: ...
-    @property
-    def key_id(self) -> str: ...
-    @property
-    def had_spending_limit(self) -> bool:
-        """Of a settlement: whether its key had a limit at the admission, so that it probably has one still."""
-
-    @property
-    def idempotency_key(self) -> IdempotencyKey | None: ...
-    @property
-    def limited_model_id(self) -> str | None:
-        """The model asked for, if there is a maximum of requests for it in flight."""
-
-    def decide(self, rows: "LockedRows") -> Any:
-        """Return the outcome, after changing the rows and adding to their ``writes``.
-
-        Raises ApiError for a refusal, or AdmissionLost, having changed nothing.
-        """
-
-
-class CompletionOperation:
-    """The ids of an operation on a completion that was admitted before."""
+class Operation:
+    """An admission or a settlement, which a batch commits. It needs the rows of its account and its key locked."""
 
     __slots__ = ()
-    completion: CompletionRecord
-    has_rows = True
-    follows_moves = True
-    idempotency_key = None  # its row is written by completion id, and need not be read
-    limited_model_id = None
 
     # Read a dozen times for each completion: so they are read in C.
-    completion_id = property(attrgetter("completion.id"))
-    account_id = property(attrgetter("completion.account_id"))
-    key_id = property(attrgetter("completion.key_id"))
+    completion_id: Any = property(attrgetter("completion.id"))
+    account_id: Any = property(attrgetter("completion.account_id"))
+    key_id: Any = property(attrgetter("completion.key_id"))
 
     def in_its_cell(self) -> AbstractContextManager[None]:
         """Make the cell where the account is now the current one for a block."""
@@ -116,10 +76,41 @@ class CompletionOperation:
         """Return whether the account, which was not found in the current cell, is in another one."""
         return directory.has_moved(self.account_id, cell.current())
 
+    def lacks(self, rows: "LockedRows") -> bool:
+        """Return whether a row that it needs locked is not among these."""
+        return self.account_id not in rows.accounts or self.key_id not in rows.keys
+
+    def apply(self, rows: "LockedRows") -> Any:
+        """Change the rows, add writes, and return the outcome. Or change nothing, and raise ApiError or AdmissionLost."""
+        raise NotImplementedError
+
+
+class Admission(Operation):
+    """Begins a completion with a hold. A crash of the database may forget it."""
+
+    __slots__ = ()
+
+    @property
+    def idempotency_key(self) -> IdempotencyKey | None:
+        return None
+
+    @property
+    def limited_model_id(self) -> str | None:
+        """The model asked for, if there is a maximum of requests for it in flight."""
+        return None
+
+
+class Settlement(Operation):
+    """Ends a completion. Its hold is locked, too, and it is on disk when its caller continues."""
+
+    __slots__ = ()
+    completion: CompletionRecord
+
+    def lacks(self, rows: "LockedRows") -> bool:
+        return self.account_id not in rows.accounts or self.key_id not in rows.keys or self.completion_id not in rows.holds
+
 
 class PendingWrites(msgspec.Struct):
-    """The rows that a batch decided to write, by what is done to them."""
-
     rate_limits_updated: dict[str, ApiKey] = {}
     unpaid_work_updated: dict[UUID, Account] = {}
     spending_settled: list[SpendingChange] = []
@@ -141,7 +132,6 @@ class PendingWrites(msgspec.Struct):
     responses_evicted: set[UUID] = set()  # ids of accounts that may have too many bytes
 
     def statements(self) -> list[Statement]:
-        """Return the statements in the order in which they run. Kinds without rows have none."""
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
             (unpaid_work.update_unpaid_work_statement, self.unpaid_work_updated.values()),
             (writer.insert_manual_entries_statement, self.manual_entries_inserted),
@@ -151,7 +141,7 @@ class PendingWrites(msgspec.Struct):
             (idempotency.store_replies_statement, self.replies_stored),
             (idempotency.evict_replies_statement, self.replies_evicted),
             (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
-            (idempotency.delete_answered_keys_statement, self.idempotency_keys_expired),
+            (partial(idempotency.delete_keys_statement, with_reply=True), self.idempotency_keys_expired),
             (idempotency.follow_runs_statement, self.runs_followed),
             (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
             (stored_responses.store_responses_statement, self.responses_stored),
@@ -173,19 +163,11 @@ class LockedRows(msgspec.Struct):
     accounts: dict[UUID, Account]
     keys: dict[str, ApiKey]
     windows: dict[str, SpendingWindow | None]  # by key id; None for a key without a limit
-    holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
-    completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
-    idempotency_keys: dict[tuple[UUID, str], StoredRequest]
-    running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
+    holds: dict[str, Hold] = {}  # those of settlements; in a rerun also those of admissions
+    completions: dict[str, Completion] = {}  # in a rerun only: what the first run committed, though the answer was lost
+    idempotency_keys: dict[tuple[UUID, str], StoredRequest] = {}
+    running: dict[tuple[str, str], int] = {}  # by key id and model id, of models with a maximum: completions with open holds
     writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
-
-    def lack(self, operation: Operation) -> bool:
-        """Return whether a row that the operation needs locked is not among these."""
-        return operation.has_rows and (
-            operation.account_id not in self.accounts
-            or operation.key_id not in self.keys
-            or (operation.is_settlement and operation.completion_id not in self.holds)
-        )
 
     def store_idempotency_key(self, completion: CompletionRecord, key: IdempotencyKey) -> None:
         """Let the key lead to a completion that begins now, also for the next operation. It replaces an expired one."""
@@ -218,42 +200,43 @@ class LockedRows(msgspec.Struct):
 
 
 def commit(operation: Operation) -> Any:
-    """Wait until the operation's batch is committed, and return what the operation decided.
+    """Wait until the operation's batch is committed, in the cell where its account is by then. Return the outcome.
 
-    A settlement is on disk then; a crash of the database may forget an admission. Raises the operation's ApiError or
-    AdmissionLost, or the database's errors.
+    Raises the operation's ApiError or AdmissionLost, or the database's errors.
     """
-    number = cell.FIRST if not cell.added else _cell_of(operation)
+    number = cell.FIRST
+    if cell.added:
+        number = directory.cell_of(operation.account_id)
+        pool.release_connection()
     try:
-        outcome = _committers[number].group_commit.submit(operation)
+        return _commit_in(number, operation)
     except (errors.InvalidApiKey, AdmissionLost):
-        if not (operation.follows_moves and directory.has_moved(operation.account_id, number)):
+        if not directory.has_moved(operation.account_id, number):
             raise
         pool.release_connection()  # others need it while this waits for its batch
         return commit(operation)
+
+
+def commit_here(operation: Operation) -> Any:
+    return _commit_in(cell.current(), operation)
+
+
+def _commit_in(number: int, operation: Operation) -> Any:
+    outcome = _committers[number].group_commit.submit(operation)
     if not isinstance(outcome, _NotOnDisk):
         if durability.wanted:
             durability.open_session()
         return outcome
     if outcome.session is None and durability.open_session():
-        return commit(operation)  # it found itself resolved: once more, so that a flush proves what it finds
+        return _commit_in(number, operation)  # it found itself resolved: once more, so that a flush proves what it finds
     durability.wait_until_durable(outcome.session)
     return outcome.outcome
 
 
-def _cell_of(operation: Operation) -> int:
-    if not operation.follows_moves:
-        return cell.current()
-    number = directory.cell_of(operation.account_id)
-    pool.release_connection()
-    return number
-
-
 def commit_together(operations: Sequence[Operation]) -> list[Any]:
-    """Commit operations of the current cell in a batch of their own, without waiting for rows that other sessions lock.
+    """Commit operations in a batch of their own, in the current cell, durably, without waiting for locked rows.
 
-    All of it is on disk then. Return for each what it decided, the exception that it raised, or Skipped. Raises the database's
-    errors.
+    Return for each its outcome, the exception that it raised, or Skipped. Raises the database's errors.
     """
     durability.open_session()
     committer = _committers[cell.current()]
@@ -266,28 +249,22 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
 
 
 @contextmanager
-def rolled_back(operation: Operation) -> Iterator[LockedRows]:
-    """Lock and read the rows of one operation, as a batch does, for a block that decides with them, and roll back.
-
-    Nothing that the block decides is written. Waits for the locks. Raises the database's errors.
-    """
-    with directory.within(operation.account_id), pool.time_limit(), atomic():
+def rolled_back(admission: Admission) -> Iterator[LockedRows]:
+    """Lock and read the rows of an admission, as a batch does, for a block that applies it. Then roll back."""
+    with directory.within(admission.account_id), pool.time_limit(), atomic():
         transaction = pipelined_transaction.within_django()
-        yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
+        yield _lock_and_read(transaction, [admission], is_rerun=False, skips_locked=False)
         set_rollback(True)
 
 
-def read(operation: Operation) -> LockedRows:
-    """Read the rows of an admission without locks, for a decision that is not committed.
-
-    Nothing waits for it, and it waits for nobody: the next moment may decide otherwise. Raises the database's errors.
-    """
+def read(admission: Admission) -> LockedRows:
+    """Read the rows of an admission without locks, for one that is not committed. Raises the database's errors."""
     now, (accounts, keys, sums, running) = pool.read(
         lambda: pipelined_transaction.read(
-            pipelined_transaction.select_rows_statement(Account, [operation.account_id]),
-            pipelined_transaction.select_rows_statement(ApiKey, [operation.key_id]),
-            spending.select_spending_statement([operation.key_id]),
-            records.select_running_statement(_limited_models([operation])),
+            pipelined_transaction.select_rows_statement(Account, [admission.account_id]),
+            pipelined_transaction.select_rows_statement(ApiKey, [admission.key_id]),
+            spending.select_spending_statement([admission.key_id]),
+            records.select_running_statement(_limited_models([admission])),
         )
     )
     keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
@@ -298,54 +275,40 @@ def read(operation: Operation) -> LockedRows:
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
         windows=spending.build_windows(keys_by_id.values(), sums),
-        holds={},
-        completions={},
-        idempotency_keys={},
         running=records.build_running(running),
     )
 
 
-def _limited_models(operations: list[Operation]) -> list[ModelOfKey]:
-    return [
-        ModelOfKey(operation.account_id, operation.key_id, operation.limited_model_id)
-        for operation in operations
-        if operation.limited_model_id
-    ]
+def _limited_models(admissions: Sequence[Admission]) -> list[ModelOfKey]:
+    return [ModelOfKey(each.account_id, each.key_id, each.limited_model_id) for each in admissions if each.limited_model_id]
 
 
 def require_ready() -> None:
     """Commit nothing, on the way that admissions take. Raises the database's errors if it cannot be reached or written to."""
-    commit(_ReadinessProbe())
+    commit_here(_ReadinessProbe())
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadinessProbe:
-    """An operation that has no rows and decides nothing. To lock rows, even none, a transaction must be able to write."""
+class _ReadinessProbe(Admission):
+    """Needs no rows and changes none. To lock rows, even none, a transaction must be able to write."""
 
-    has_rows = False
-    is_settlement = False
-    follows_moves = False
-    had_spending_limit = False
-    completion_id = ""
+    completion_id = key_id = ""
     account_id = UUID(int=0)
-    key_id = ""
-    idempotency_key = None
-    limited_model_id = None
 
-    def decide(self, rows: LockedRows) -> None:
+    def lacks(self, rows: LockedRows) -> bool:
+        return False
+
+    def apply(self, rows: LockedRows) -> None:
         return None
 
 
 class _NotOnDisk(msgspec.Struct):
-    """What a settlement decided, or found decided, that a crash of the database may forget yet. See ``durability.session``."""
+    """The outcome of a settlement that a crash of the database may forget yet. See ``durability.session``."""
 
     outcome: Any
     session: int | None
 
 
 class _Committer:
-    """Commits the operations of one cell, on connections of its own."""
-
     def __init__(self, number: int) -> None:
         self._number = number
         self._connection = PipelinedConnection(number)
@@ -358,10 +321,9 @@ class _Committer:
         )
 
     def _run_batch(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
-        """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
+        """Apply and commit the operations, without waiting for locked rows. Return their outcomes, in order.
 
-        ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
-        Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
+        ``is_rerun``: the answer to the first run's COMMIT was lost. The rows of that run are read and left as they are.
         """
         is_alone = len(operations) == 1 and not self.group_commit.has_waiting
         try:
@@ -371,7 +333,6 @@ class _Committer:
             raise
 
     def _run_account(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
-        """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
         try:
             return self.on_account_connection(
                 lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False, commit_waits=False)
@@ -398,7 +359,10 @@ class _Committer:
 
     def _probe(self) -> None:
         """Lock the tables that batches write, without waiting, and roll back. Raises the database's errors."""
-        self.on_account_connection(_lock_tables)
+        no_rows = account_locks.lock_accounts_statement([])  # only a transaction that may write locks even none
+        self.on_account_connection(
+            lambda connection: connection.run(lambda transaction: transaction.read(_LOCK_TABLES, no_rows), is_durable=False)
+        )
 
     def on_account_connection(self, run: Callable[[PipelinedConnection], Result]) -> Result:
         try:
@@ -411,34 +375,27 @@ class _Committer:
             self._account_connections.append(connection)
 
 
-def _lock_tables(connection: PipelinedConnection) -> None:
-    no_rows = account_locks.lock_accounts_statement([])  # only a transaction that may write locks even none
-    connection.run(lambda transaction: transaction.read(_LOCK_TABLES, no_rows), is_durable=False)
-
-
 def _run_on(
     connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool, commit_waits: bool
 ) -> list[Any]:
-    """Decide and commit the operations. ``commit_waits``: if there are settlements, for the disk.
-
-    So it does, too, where there is no session to flush them afterwards.
-    """
-    settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
+    """Apply and commit the operations. ``commit_waits``: for the disk, if there are settlements."""
+    settlements = [place for place, operation in enumerate(operations) if isinstance(operation, Settlement)]
+    admissions = [place for place, operation in enumerate(operations) if isinstance(operation, Admission)]
     session = durability.session() if settlements else None
     is_durable = bool(settlements) and (commit_waits or session is None)
     if is_durable and not commit_waits:
         durability.wanted.add("session")
 
-    def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any], bool]:
+    def apply_all(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any], bool]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
-        locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
-        admissions = [place for place, operation in enumerate(operations) if not operation.is_settlement]
-        outcomes = {place: _decide(operations[place], rows, locked_ids) for place in settlements + admissions}
+        # An account of which a row was not found has a batch of its own, which waits, and finds out whether the row exists.
+        locked_ids = {each.account_id for each in operations if each.lacks(rows)} if skips_locked else set()
+        outcomes = {place: _apply(operations[place], rows, locked_ids) for place in settlements + admissions}
         if statements := rows.writes.statements():
             transaction.write(statements)
         return rows, outcomes, bool(statements)
 
-    rows, outcomes, is_written = connection.run(decide, is_durable=is_durable)
+    rows, outcomes, is_written = connection.run(apply_all, is_durable=is_durable)
     for key in rows.keys.values():
         if account := rows.accounts.get(vars(key)["account_id"]):  # Django looks up the attribute of a foreign key in Python
             limit_state_cache.store(key, account, rows.now)
@@ -450,33 +407,29 @@ def _run_on(
     return [outcomes[place] for place in range(len(operations))]
 
 
-def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UUID]:
-    """Return the accounts of which a row was not found. Their own batch, which waits, finds out whether it exists."""
-    return {operation.account_id for operation in operations if rows.lack(operation)}
-
-
-def _decide(operation: Operation, rows: LockedRows, locked_ids: set[UUID]) -> Any:
+def _apply(operation: Operation, rows: LockedRows, locked_ids: set[UUID]) -> Any:
     if locked_ids and operation.account_id in locked_ids:
         return Skipped()
     try:
-        return operation.decide(rows)
+        return operation.apply(rows)
     except (errors.ApiError, AdmissionLost) as refusal:  # the other operations of the batch are committed all the same
         return refusal
 
 
 def _lock_and_read(
-    transaction: PipelinedTransaction, operations: list[Operation], is_rerun: bool, skips_locked: bool
+    transaction: PipelinedTransaction, operations: Sequence[Operation], is_rerun: bool, skips_locked: bool
 ) -> LockedRows:
-    key_ids = {operation.key_id for operation in operations}
-    hold_ids = [operation.completion_id for operation in operations if operation.is_settlement or is_rerun]
-    idempotency_keys = [
-        (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
-    ]
-    limited_models = _limited_models(operations)
-    has_admissions = not all([operation.is_settlement for operation in operations])  # noqa: C419  faster
-    spending_ids = key_ids if has_admissions else {operation.key_id for operation in operations if operation.had_spending_limit}
+    admissions = [each for each in operations if isinstance(each, Admission)]
+    settlements = [each for each in operations if isinstance(each, Settlement)]
+    key_ids = {each.key_id for each in operations}
+    # The key of a settlement probably has a limit still if it had one at the admission.
+    once_limited_ids = {each.key_id for each in settlements if each.completion.limit_nanos is not None}
+    spending_ids = key_ids if admissions else once_limited_ids
+    hold_ids = [each.completion_id for each in (operations if is_rerun else settlements)]
+    idempotency_keys = [(each.account_id, each.idempotency_key) for each in admissions if each.idempotency_key]
+    limited_models = _limited_models(admissions)
     now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
-        account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),
+        account_locks.lock_accounts_statement({each.account_id for each in operations}, skips_locked=skips_locked),
         key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),
         spending.select_spending_statement(spending_ids) if spending_ids else None,
         account_locks.lock_holds_statement(hold_ids, skips_locked=skips_locked) if hold_ids else None,

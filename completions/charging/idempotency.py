@@ -1,15 +1,13 @@
 """Idempotency keys: a retry under the same Idempotency-Key gets the same reply, and is charged once.
 
 The bytes of the replies that an account has stored are counted on its row, and bounded: a settlement that stores one more than
-fits deletes the oldest. A retry comes within minutes, so the newest matter. A retry whose reply is not stored, or no longer, is
-refused: it never runs. A request that is answered before it runs stores that answer then, and a retry gets it.
+fits deletes the oldest, as retries come within minutes. A retry whose reply is not stored, or no longer, is refused: it never
+runs. A request that is answered before it runs stores that answer then.
 
-A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
-or broke off is deleted: a retry runs. When the process of a request died, and the sweeper resolved its hold, the key stays
-without a reply: a retry runs, and pays only what exceeds what was charged. However many runs that takes, they cost together
-what the dearest of them costs, also if it turns out later what an earlier one cost (``corrections``). The rows are read and
-written in the transactions of admission and settlement, under the lock of the account. So of two concurrent requests with
-one key, one runs and the other is refused as a conflict.
+A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing or
+broke off is deleted: a retry runs. After the death of a process the key stays without a reply: a retry runs, and pays only what
+exceeds what was charged, so that all runs cost together what the dearest of them costs (``recovery.corrections``). The rows are
+read and written under the lock of the account: of two concurrent requests with one key, one is refused as a conflict.
 """
 
 import hashlib
@@ -52,15 +50,13 @@ _counted = Counted(size="reply_bytes", counter="stored_reply_bytes", kind="expir
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """The value of the client's Idempotency-Key header, and a digest of the request body that it came with."""
-
     value: str
     fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """What is stored for an idempotency key: the latest run under it, and whether there is a reply of it."""
+    """The latest run under a stored idempotency key, and whether there is a reply of it."""
 
     fingerprint: str
     completion_id: str
@@ -76,8 +72,6 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The reply to the first request with an idempotency key."""
-
     body: bytes
     is_stream: bool
 
@@ -99,7 +93,7 @@ class StoredReply:
             raise errors.ServiceUnavailable("The reply that was stored has just been deleted. Try again.")
         try:
             with large_work.turn(self.sealed_bytes):
-                return Replay(_unseal(sealed_reply), self.is_stream)
+                return Replay(secretbox.decrypt_bytes(sealed_reply, purpose=_PURPOSE), self.is_stream)
         except secretbox.Unreadable as error:
             facts = {"completion": self.completion_id}
             logger.error("the reply stored for retries of %s cannot be read: %s", self.completion_id, error, extra=facts)
@@ -122,10 +116,9 @@ def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
 
 
 def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> StoredReply | StoredRequest | None:
-    """Return the reply to replay; or the earlier run, whose process died, when the request may run again; None when it may run.
+    """Return the reply to replay, the earlier run whose process died, or None: in both other cases the request may run.
 
-    Raises InvalidRequest when the key was used for another body or its reply was too large to store, RequestInProgress while
-    its request runs.
+    Raises InvalidRequest when the key was used for another body or its reply is not stored, or RequestInProgress.
     """
     if stored is None or stored.expires_at <= now:
         return None
@@ -147,7 +140,6 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
 
 
 def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply | None:
-    """Return the reply that is stored for a key, without an admission. Raises like ``check``."""
     read = partial(pipelined_transaction.read, select_keys_statement([(account_id, idempotency_key)]))
     now, [found] = pool.read(read)
     earlier = check(idempotency_key, build_stored(found).get((account_id, idempotency_key.value)), now)
@@ -155,11 +147,7 @@ def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply
 
 
 def _in_progress(silence: timedelta) -> errors.RequestInProgress:
-    """Return the refusal of a retry while its request runs, which says when to try again.
-
-    ``silence`` is the time since the last sign of life of its process. A live one may end the request at any moment. A dead one
-    will not: then the retry must wait until the sweeper has settled the request.
-    """
+    """Return the refusal of a retry while its request runs. After a long silence its process may be dead."""
     if silence < _SILENT_AFTER:
         return errors.RequestInProgress(f"A request with this {HEADER} is still running.")
     wait = max(checkpoints.SETTLED_AFTER - silence, timedelta(seconds=1))
@@ -171,7 +159,6 @@ def _in_progress(silence: timedelta) -> errors.RequestInProgress:
 
 
 def is_storable(reply: bytes) -> bool:
-    """Whether the reply is small enough to be stored."""
     return len(reply) <= settings.IDEMPOTENT_REPLY_BYTES_MAX
 
 
@@ -181,10 +168,7 @@ def sealed_bytes_max() -> int:
 
 
 def count_stored_bytes(account: Account, sealed_reply: str | None) -> str | None:
-    """Count a reply on the given row (``store_replies_statement`` writes it). Return it, or None when it is not stored.
-
-    The account may then have more than its room: see ``excess_bytes``.
-    """
+    """Count a reply on the given row, perhaps beyond its room. Return it, or None when it is not stored."""
     if sealed_reply is None or len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
         return None
     account.stored_reply_bytes += len(sealed_reply)
@@ -192,17 +176,12 @@ def count_stored_bytes(account: Account, sealed_reply: str | None) -> str | None
 
 
 def excess_bytes(account: Account) -> int:
-    """Return what the account has stored beyond its room, for ``evict_replies_statement``."""
     return max(account.stored_reply_bytes - settings.IDEMPOTENT_ACCOUNT_BYTES_MAX, 0)
 
 
 def seal(reply: bytes) -> str:
     """Return the reply encrypted for storage. It is not compressed: that would take longer than it saves."""
     return secretbox.encrypt_bytes(reply, purpose=_PURPOSE)
-
-
-def _unseal(sealed: str) -> bytes:
-    return secretbox.decrypt_bytes(sealed, purpose=_PURPOSE)
 
 
 def store_reply(completion: CompletionRecord, reply: bytes) -> None:
@@ -221,15 +200,8 @@ def store_reply(completion: CompletionRecord, reply: bytes) -> None:
             pipelined_transaction.execute(evict_replies_statement({account.pk: bytes_to_free}))
 
 
-# --- Expiry ------------------------------------------------------------------------------------------------------
-
-
 def delete_expired(now: datetime) -> int:
-    """Delete the keys that have expired, and their replies. Return how many."""
     return _counted.delete_all(IdempotentRequest.objects.filter(expires_at__lt=now))
-
-
-# --- Statements --------------------------------------------------------------------------------------------------
 
 
 def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Statement:
@@ -253,7 +225,6 @@ def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Stat
 
 
 def build_stored(found: Sequence[dict[str, Any]]) -> dict[tuple[UUID, str], StoredRequest]:
-    """Return what is stored by account and key, from the rows of ``select_keys_statement``."""
     stored = {}
     for row in found:
         place = UUID(row.pop("account_id")), row.pop("key")
@@ -356,17 +327,9 @@ def follow_runs_statement(runs: Sequence[tuple[str, str]]) -> Statement:
     )
 
 
-def delete_answered_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """SQL that deletes the keys of completions that have a reply, which they got before they ran."""
-    return _delete_keys_statement(completion_ids, "AND sealed_reply IS NOT NULL")
-
-
-def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """SQL that deletes the keys of completions whose requests may run again, and what was replied before they ran."""
-    return _delete_keys_statement(completion_ids)
-
-
-def _delete_keys_statement(completion_ids: Sequence[str], condition: str = "") -> Statement:
+def delete_keys_statement(completion_ids: Sequence[str], *, with_reply: bool = False) -> Statement:
+    """SQL that deletes the keys of completions whose requests may run again; or of those that were replied before they ran."""
+    condition = "AND sealed_reply IS NOT NULL" if with_reply else ""
     return Statement(
         f"""
         WITH deleted AS (

@@ -31,7 +31,6 @@ def tell(refusal: errors.MoneyRefused, caller: Caller) -> None:
 
 
 def _oldest(refusal: errors.MoneyRefused, caller: Caller) -> datetime | None:
-    """Return when the oldest hold that is open was placed; None if all have ended since the refusal."""
     holds = Hold.objects.filter(account=caller.account_id, state=Hold.State.HELD)
     if refusal.limit_source == "key":
         of_key = Completion.objects.filter(key=caller.key_id, spending_day__gte=refusal.first_day)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, get_args, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -12,10 +12,7 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 class CompletionRecord(msgspec.Struct, frozen=True):
-    """An admitted completion. The fields are named like the columns of its row.
-
-    A plain value instead of a model instance, because every request makes one.
-    """
+    """An admitted completion: a plain value, as every request makes one. The fields are named like the columns of its row."""
 
     id: str
     account_id: UUID
@@ -44,13 +41,10 @@ class CompletionRecord(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_row(cls, completion: Completion) -> "CompletionRecord":
-        """Read the record back from the row of a completion that runs, or ran when its process died."""
         return cls(**{name: getattr(completion, name) for name in _COLUMNS})
 
 
 class ModelOfKey(NamedTuple):
-    """A model that a key asks for. The names are those of a completion's columns."""
-
     account_id: UUID
     key_id: str
     model_id: str
@@ -91,9 +85,9 @@ class CompletionOutcome(msgspec.Struct, frozen=True):
 class ServedBy(NamedTuple):
     """Which model of which provider serves a completion, at which price, after how many attempts.
 
-    Of a stream also its pace: the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when
-    none failed, and empty when no provider was asked because of failures before. ``provider_request_id`` is the id that the
-    provider gave the latest attempt, at most 100 characters.
+    Of a stream also the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when none
+    failed, and empty when no provider was asked because of failures before. ``provider_request_id`` is that of the latest
+    attempt.
     """
 
     model_id: str
@@ -110,42 +104,39 @@ class ServedBy(NamedTuple):
         return cls(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
 
 
+_SQL_TYPES = {str: "text", int: "bigint", bool: "boolean", UUID: "uuid", date: "date", datetime: "timestamptz"}
+
+
+def _typed_columns(record: type[msgspec.Struct]) -> str:
+    """Return the names of a record's fields with their types in SQL. Lists and objects are JSON."""
+    kinds = {name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(record).items()}  # without "| None"
+    return ", ".join(f"{name} {_SQL_TYPES.get(kinds[name], 'jsonb')}" for name in record.__struct_fields__)
+
+
 _COLUMNS = tuple(CompletionRecord.__struct_fields__)
 _INSERT = f"""
     INSERT INTO completions_completion ({", ".join(_COLUMNS)}, held_nanos)
     SELECT begun.*, (SELECT amount_nanos FROM billing_hold WHERE reference = begun.id)
-    FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
-        price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
-        prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
-        repeats text, charged_before_nanos bigint, request_id text, service_tier text, end_user text, tags jsonb)
+    FROM json_to_recordset($1::json) AS begun ({_typed_columns(CompletionRecord)})
     """  # noqa: S608  names of this code
 _UPDATE = f"""
     UPDATE completions_completion SET {", ".join(f"{name} = ended.{name}" for name in CompletionOutcome.__struct_fields__[1:])},
         finished_at = statement_timestamp()
-    FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
-        attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
-        provider_request_id text, settlement text,
-        prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
-        completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint, other_counts jsonb)
+    FROM json_to_recordset($1::json) AS ended ({_typed_columns(CompletionOutcome)})
     WHERE completions_completion.id = ended.id
     """  # noqa: S608  names of this code
 
 
 def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:
-    """SQL that inserts the rows of admitted completions, whose holds are placed."""
     return Statement(_INSERT, [{name: getattr(each, name) for name in _COLUMNS} for each in completions])
 
 
 def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> Statement:
-    """SQL that writes how completions ended into their rows."""
     return Statement(_UPDATE, outcomes)
 
 
 def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:
-    """For each of these keys and models that has completions with an open hold: key id, model id, and how many.
-
-    ``build_running`` reads the rows. Run it after the keys are locked.
-    """
+    """SQL for ``build_running``: how many completions of these keys and models have open holds. Run it with the keys locked."""
     return Statement(
         """
         SELECT json_build_array(completion.key_id, completion.model_id, count(*))
@@ -160,5 +151,4 @@ def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:
 
 
 def build_running(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], int]:
-    """Return how many completions run, by key id and model id. ``rows`` are of ``select_running_statement``."""
     return {(key_id, model_id): number for key_id, model_id, number in rows}

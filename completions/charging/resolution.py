@@ -1,13 +1,12 @@
-"""How a completion ends. The relay describes it, a batch decides and writes it, the outbox stores it during an outage."""
+"""How a completion ends. The relay describes it, a batch applies it, the outbox stores it during an outage."""
 
 from dataclasses import dataclass
 
 from billing.accounts import unpaid_work
 from billing.ledger import crossings, holds, writer
-from billing.ledger.movements import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency, stored_responses
-from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.batch import AdmissionLost, LockedRows, Settlement
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.charging.stored_responses import ResponseRecord
@@ -18,14 +17,15 @@ from keys.limits.spending import SpendingChange
 
 SWEPT = (Completion.Settlement.EXPIRED, Completion.Settlement.RECOVERED)  # by a sweeper, which does not know the usage
 _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
+_NO_USAGE = Usage(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyRetention:
-    """What happens to a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
+    """The end of a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
 
-    ``sealed_reply`` is None when the reply was too large to store, or the account had no room; a retry is then told so. ``key``
-    is None when only the database knows it.
+    ``sealed_reply`` is None for a reply that is not stored; a retry is told so. ``key`` is None when only the database knows
+    it.
     """
 
     sealed_reply: str | None
@@ -34,11 +34,11 @@ class ReplyRetention:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution(CompletionOperation):
+class Resolution(Settlement):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
-    ``reply_retention`` is None when the request had no idempotency key, ``response`` when none is to be stored.
-    ``unpaid_nanos`` is what providers may charge beside that, and nobody pays. It counts against the account.
+    ``reply_retention`` is None when the request had no idempotency key. ``unpaid_nanos`` is what providers may charge beside
+    the cost.
     """
 
     completion: CompletionRecord
@@ -49,20 +49,15 @@ class Resolution(CompletionOperation):
     reply_retention: ReplyRetention | None = None
     unpaid_nanos: int = 0
     response: ResponseRecord | None = None
-    is_settlement = True
 
     @property
     def replied_id(self) -> str:
         """The completion id that is in the reply."""
         return self.completion.id
 
-    @property
-    def had_spending_limit(self) -> bool:
-        return self.completion.limit_nanos is not None
-
-    def decide(self, rows: LockedRows) -> int | None:
+    def apply(self, rows: LockedRows) -> int | None:
         """Return the nanodollars charged; None when the hold was resolved before. Raises AdmissionLost when there is none."""
-        completion, hold = self.completion, rows.holds.get(self.completion.id)
+        completion, hold, writes = self.completion, rows.holds.get(self.completion.id), rows.writes
         if hold is None:
             raise AdmissionLost(f"the database knows no such completion; it was to cost {self.cost_nanos or 0} nanodollars")
         account, key = rows.accounts[completion.account_id], rows.keys[completion.key_id]
@@ -70,36 +65,57 @@ class Resolution(CompletionOperation):
         due_nanos = None if self.cost_nanos is None else completion.due_nanos(self.cost_nanos)
         if not holds.resolve(account, hold, state, cost_nanos=due_nanos):
             return None
+        settled_nanos = hold.settled_nanos or 0
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
         rate_limits.correct_token_count(key, account, rows.now, tokens - completion.counted_tokens)
         if key.open_holds:  # None or 0: it was not read
             key.open_holds -= 1
         if window := rows.windows.get(key.id):
             spent_before_nanos = window.spent_nanos
-            window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
-            rows.writes.alerts_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
-        rows.writes.rate_limits_updated[key.id] = key
-        settled_nanos = hold.settled_nanos or 0
+            window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=settled_nanos)
+            writes.alerts_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
+        writes.rate_limits_updated[key.id] = key
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if unpaid_work.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
-            rows.writes.unpaid_work_updated[account.id] = account
+            writes.unpaid_work_updated[account.id] = account
         self._add_writes(hold, account, rows)
-        return hold.settled_nanos or 0
+        return settled_nanos
 
     def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
-        completion_id, writes = self.completion.id, rows.writes
+        writes, usage, settled_nanos = rows.writes, self.usage, hold.settled_nanos or 0
         writes.holds_resolved.append(hold)
         writes.spending_settled.append(self._spending_change(hold))
-        writes.completions_ended.append(self._outcome(hold))
-        if self.usage:
-            entry = self._entry(hold, self.usage, account)
+        writes.completions_ended.append(self._outcome(settled_nanos))
+        if usage:
+            entry = writer.debit_usage(
+                account,
+                cost_nanos=settled_nanos,
+                reference=self.completion.id,
+                model=self.served_by.model_id,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                settlement=self.settlement,
+                spender=self.key_id,
+                repeats=self.completion.repeats,
+                charged_before_nanos=self.completion.charged_before_nanos,
+                web_searches=usage.web_searches,
+            )
             writes.entries_inserted.append(entry)
             if alert := crossings.find_crossing(account, entry):
                 writes.alerts_inserted.append(alert)
-        if self.response:
-            self._store_response(self.response, account, rows)
-        # A retry gets the reply of a request that was answered; a request that was not answered may run again. If the sweeper
-        # ended it, the key stays, as it leads to what was charged, or will be yet: the next run pays only the difference.
+        if self.response and stored_responses.count_stored_bytes(account, self.response):
+            expires_at = rows.now + stored_responses.retention()
+            writes.responses_stored.append((self.replied_id, account.id, expires_at, self.response))
+            if stored_responses.may_exceed(account):
+                writes.responses_evicted.add(account.id)
+        self._end_idempotency_key(account, rows)
+
+    def _end_idempotency_key(self, account: Account, rows: LockedRows) -> None:
+        """A retry gets the reply of a request that was answered. One that was not answered may run again.
+
+        After the sweeper the key stays: it leads to what was charged, and the next run pays only the difference.
+        """
+        completion_id, writes = self.completion.id, rows.writes
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
             sealed_reply = idempotency.count_stored_bytes(account, self.reply_retention.sealed_reply)
             writes.replies_stored.append((completion_id, sealed_reply))
@@ -112,14 +128,6 @@ class Resolution(CompletionOperation):
         elif not self.usage or self.reply_retention:
             writes.idempotency_keys_deleted.append(completion_id)
 
-    def _store_response(self, response: ResponseRecord, account: Account, rows: LockedRows) -> None:
-        if not stored_responses.count_stored_bytes(account, response):
-            return
-        expires_at = rows.now + stored_responses.retention()
-        rows.writes.responses_stored.append((self.replied_id, account.id, expires_at, response))
-        if stored_responses.may_exceed(account):
-            rows.writes.responses_evicted.add(account.id)
-
     @property
     def _is_credited_to_the_next_run(self) -> bool:
         if self.settlement == Completion.Settlement.CORRECTED:
@@ -127,7 +135,7 @@ class Resolution(CompletionOperation):
         return self.settlement == Completion.Settlement.RECOVERED or self.completion.repeats is not None
 
     def _spending_change(self, hold: Hold) -> SpendingChange:
-        usage = self.usage or Usage(0, 0)
+        usage = self.usage or _NO_USAGE
         return SpendingChange(
             self.key_id,
             self.completion.spending_day,
@@ -138,8 +146,8 @@ class Resolution(CompletionOperation):
             completion_tokens=usage.completion_tokens,
         )
 
-    def _outcome(self, hold: Hold) -> CompletionOutcome:
-        usage = self.usage or Usage(0, 0)
+    def _outcome(self, settled_nanos: int) -> CompletionOutcome:
+        usage = self.usage or _NO_USAGE
         return CompletionOutcome(
             self.completion.id,
             *self.served_by,
@@ -149,23 +157,8 @@ class Resolution(CompletionOperation):
             usage.cache_write_tokens,
             usage.cache_write_1h_tokens,
             usage.completion_tokens,
-            hold.settled_nanos or 0,
+            settled_nanos,
             usage.tier or None,
             usage.web_searches or None,
             usage.others or None,
-        )
-
-    def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:
-        return writer.debit_usage(
-            account,
-            cost_nanos=hold.settled_nanos or 0,
-            reference=self.completion.id,
-            model=self.served_by.model_id,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            settlement=self.settlement,
-            spender=self.key_id,
-            repeats=self.completion.repeats,
-            charged_before_nanos=self.completion.charged_before_nanos,
-            web_searches=usage.web_searches,
         )

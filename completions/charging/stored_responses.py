@@ -1,12 +1,10 @@
-"""Stored responses: what later requests of the account may continue from, and read again.
+"""Stored responses: later requests of the account may continue from them, and read them again.
 
 A response is sealed for its account, and stored in the transaction that settles it: a request that comes right after the reply
-finds it. One that would hold up a batch is written before, by itself, and is only made readable there. So to store costs no
-round trip before the reply, unless it is large.
+finds it. A large one is written before, by itself, and is only made readable there.
 
-The bytes that an account has stored are counted on its row, and bounded: what exceeds the bound deletes the oldest. A response
-is read until it expires, is deleted, or its account keeps none any more. Those in the background that ended without a reply
-have a bound of their own: most cost nothing, and must not make room by deleting what was paid.
+The bytes that an account has stored are counted on its row, and bounded: the oldest make room. Responses in the background that
+ended without a reply have a bound of their own: most cost nothing, and must not displace what was paid.
 """
 
 import logging
@@ -44,10 +42,7 @@ TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a
 
 @dataclass(frozen=True, slots=True)
 class ResponseRecord:
-    """A response to store, sealed. Its texts are None when they are written already.
-
-    One that ``is_background`` has a row, unless that was deleted: then it is not stored.
-    """
+    """A response to store, sealed. Its texts are None when they are written. A background one has a row, unless deleted."""
 
     previous_id: str | None
     sealed_input: str | None
@@ -67,7 +62,6 @@ def seal(account_id: UUID, plain: bytes) -> str:
 
 
 def unseal(account_id: UUID, sealed: str | None) -> bytes:
-    """Return what was sealed. Raises ReplyUnreadable."""
     try:
         return secretbox.decrypt_bytes(sealed or "", purpose=_purpose(account_id))
     except secretbox.Unreadable as error:
@@ -80,7 +74,6 @@ def _purpose(account_id: UUID) -> str:
 
 
 def are_kept() -> bool:
-    """Return whether this gateway keeps responses at all."""
     return bool(settings.STORED_RESPONSE_DAYS)
 
 
@@ -89,11 +82,7 @@ def retention() -> timedelta:
 
 
 def sealed_bytes_max() -> int:
-    """Return a bound of what the largest response takes when it is encrypted."""
     return settings.STORED_RESPONSE_BYTES_MAX * 3 // 2 + SEAL_BYTES_MAX * len(TEXTS)
-
-
-# --- Write ------------------------------------------------------------------------------------------------------------
 
 
 def build_record(
@@ -106,10 +95,10 @@ def build_record(
 
 
 def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) -> ResponseRecord | None:
-    """Write a large response by itself: in its batch it would hold up others. Return what is left to write there.
+    """Write a large response before its batch, where it would hold up others. Return what is left to write there.
 
-    Nobody can read it before. If the database is unavailable, one in the background is all left to its settlement, which may
-    wait on disk: nobody else has what was paid. Others have been replied: return None, so that they are not stored.
+    If the database is unavailable, one in the background is left to its settlement, as its caller has no reply yet. Others are
+    not stored: return None.
     """
     if record.stored_bytes <= large_work.LARGE_BYTES:
         return record
@@ -211,11 +200,7 @@ def may_exceed(account: Account) -> bool:
     return account.stored_response_bytes > settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
 
 
-# --- Read -------------------------------------------------------------------------------------------------------------
-
-
 def of_account(account_id: UUID) -> QuerySet[StoredResponse]:
-    """Return the responses that requests of the account may read."""
     if not are_kept():
         return StoredResponse.objects.none()
     settled = Q(stored_bytes__gt=0) | Q(is_background=True)
@@ -223,7 +208,6 @@ def of_account(account_id: UUID) -> QuerySet[StoredResponse]:
 
 
 def find(response_id: str, account_id: UUID, *columns: str) -> StoredResponse | None:
-    """Return a response of the account, with some of its texts."""
     if "\x00" in response_id:  # no id contains one, and PostgreSQL rejects a comparison with one
         return None
     unread = set(TEXTS).difference(columns)
@@ -233,8 +217,6 @@ def find(response_id: str, account_id: UUID, *columns: str) -> StoredResponse | 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One response of a conversation, and the size of its sealed items."""
-
     id: str
     previous_id: str | None
     sealed_bytes: int
@@ -243,13 +225,17 @@ class Link:
 def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[Link]:
     """Return the responses that lead to one, and that one, the oldest first; of a longer chain the newest.
 
-    Where one is not there any more, the first link has a ``previous_id``. A chain has no cycles: what is written continues from
-    what was there before.
+    Where one was deleted, the first link has a ``previous_id``. There are no cycles: a response follows what was there before.
     """
     if not are_kept() or "\x00" in response_id:
         return []
-    links = pool.read(lambda: _read_links(response_id, account_id, length_max))
-    return [Link(*link) for link in reversed(links)]
+
+    def read_links() -> list[tuple[str, str | None, int]]:
+        with connection.cursor() as cursor:
+            cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
+            return cursor.fetchall()
+
+    return [Link(*link) for link in reversed(pool.read(read_links))]
 
 
 CHAIN_SQL = """
@@ -268,15 +254,7 @@ CHAIN_SQL = """
     """
 
 
-def _read_links(response_id: str, account_id: UUID, length_max: int) -> list[tuple[str, str | None, int]]:
-    with connection.cursor() as cursor:
-        cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
-        rows: list[tuple[str, str | None, int]] = cursor.fetchall()
-    return rows
-
-
 def measure_outputs(response_ids: Collection[str], account_id: UUID) -> int:
-    """Return the bytes of the sealed outputs of these responses, as far as they are there."""
     rows = of_account(account_id).filter(pk__in=response_ids, stored_bytes__gt=0)
     sizes = rows.annotate(size=Func("sealed_output", function="octet_length", output_field=IntegerField()))
     return sum(pool.read(lambda: list(sizes.values_list("size", flat=True))))
@@ -290,16 +268,12 @@ def read(response_ids: Collection[str], account_id: UUID, *columns: str) -> dict
     return {row.pk: row for row in pool.read(lambda: list(rows))}
 
 
-# --- Delete -----------------------------------------------------------------------------------------------------------
-
-
 def delete(response: StoredResponse) -> None:
-    """Delete a response. Those that continue from it stay, and nothing can continue from them."""
+    """Delete a response. Those that follow it stay, and cannot be continued."""
     _counted.delete(response.account_id, StoredResponse.objects.filter(pk=response.pk))
 
 
 def delete_expired(now: datetime) -> int:
-    """Delete the responses that have expired, and those of accounts that keep none any more. Return how many."""
     rows = StoredResponse.objects.all()
     if are_kept():
         keepless = Account.objects.filter(keeps_responses=False)
@@ -307,14 +281,10 @@ def delete_expired(now: datetime) -> int:
     return _counted.delete_all(rows)
 
 
-# --- Statements -------------------------------------------------------------------------------------------------------
-
-
 def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, ResponseRecord]]) -> Statement:
-    """SQL that stores responses of completions, or makes readable those that are written already.
+    """SQL that stores responses of completions, or makes readable those that are written, unless they were cancelled.
 
-    Each is given with the ids of its completion and its account, and the time until which it is kept. One that was cancelled
-    meanwhile stays as it is.
+    Each is given with the ids of its completion and its account, and the time until which it is kept.
     """
     return Statement(
         """
@@ -358,10 +328,7 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
 
 
 def evict_responses_statement(account_ids: Collection[UUID]) -> Statement:
-    """SQL that deletes the oldest responses of each account that has stored too much.
-
-    It goes by what is stored: a response that was cancelled or deleted meanwhile, and is not stored, makes no other one go.
-    """
+    """SQL that deletes the oldest responses of each account that has stored too much, by what is stored."""
     room_bytes = settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
     return Statement(
         """

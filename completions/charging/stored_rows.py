@@ -26,7 +26,6 @@ class Counted:
         self._kind = kind
 
     def delete(self, account_id: UUID, rows: QuerySet[Any]) -> int:
-        """Delete rows of one account, under its lock. Return how many."""
         with transaction.atomic():
             locks.lock_account(account_id)
             freed_bytes = rows.aggregate(bytes=Sum(self._size))["bytes"] or 0
@@ -34,10 +33,7 @@ class Counted:
             return rows.delete()[0]
 
     def delete_all(self, rows: QuerySet[Any]) -> int:
-        """Delete rows of all accounts. Return how many. Locks each account for one batch at a time.
-
-        Those of an account that another session keeps locked are left to the next call.
-        """
+        """Delete rows of all accounts, a batch at a time. Return how many. Leaves locked accounts to the next call."""
         deleted, locked_ids = 0, set[UUID]()
         while found := _by_account(rows, except_of=locked_ids):
             for account_id, ids in sorted(found.items()):

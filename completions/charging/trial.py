@@ -6,8 +6,6 @@ tried is what one web process alone refuses (its slots, floods), nor whether a p
 
 from dataclasses import dataclass
 
-from django.utils.functional import cached_property
-
 from billing.models import Account
 from completions.catalog import eligibility
 from completions.charging import admission, batch, oldest_hold
@@ -28,19 +26,12 @@ from keys.refusal_history import summaries as refusal_summaries
 
 @dataclass(frozen=True)
 class Figure:
-    """Something that the decision depends on, in words."""
-
     name: str
     words: str
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What would be decided: the refusal, or else what would be held of what is available, and for how many tokens.
-
-    ``decided_by`` says which rule refuses, in words. Without ``figures`` the rows of the key were not looked at.
-    """
-
     refusal: errors.ApiError | None = None
     decided_by: str = ""
     held: str = ""
@@ -52,72 +43,50 @@ class Trial:
 def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int | None = None) -> Trial:
     """Try a request with one message of so many tokens, of BYTES_PER_TOKEN bytes each. Raises the database's errors."""
     fields = {"model": model, "messages": [{"role": "user", "content": "x" * (prompt_tokens * cost.BYTES_PER_TOKEN)}]}
+    caller = Caller(key.pk, key.account_id)
     try:
         chat = schema.parse(fields if max_tokens is None else {**fields, "max_tokens": max_tokens})
-        offers = eligibility.eligible_offers(chat, Caller(key.pk, key.account_id))
+        tried = admission.prepare(chat, eligibility.eligible_offers(chat, caller), caller)
     except errors.ModelNotFound as refusal:
         return Trial(refusal, _rule(refusal))
     except errors.ApiError as refusal:
         return Trial(refusal, "The request, or what the model can do")
-    return _Attempt(key, chat, offers).decide()
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    key: ApiKey
-    request: ChatRequest
-    offers: list[Offer]
-
-    @cached_property
-    def admission_request(self) -> AdmissionRequest:
-        return admission.prepare(self.request, self.offers, Caller(self.key.pk, self.key.account_id))
-
-    def decide(self) -> Trial:
-        with batch.rolled_back(self.admission_request) as rows:
-            figures, available_nanos = self._figures(rows), self._available_nanos(rows)  # before: a hold changes the rows
-            try:
-                admitted = self.admission_request.decide(rows)
-            except errors.ApiError as refusal:
-                if isinstance(refusal, errors.MoneyRefused):
-                    oldest_hold.tell(refusal, self.admission_request.caller)
-                return Trial(refusal, _rule(refusal), figures=figures)
-        assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
-        held, available = dollars.format_usd(admitted.held_nanos), dollars.format_usd(available_nanos)
-        return Trial(held=held, available=available, max_tokens=admitted.admitted_offers[0].max_tokens, figures=figures)
-
-    def _available_nanos(self, rows: LockedRows) -> int:
-        account, _, window = self._rows(rows)
-        return admission.available_nanos(account, window)
-
-    def _rows(self, rows: LockedRows) -> tuple[Account, ApiKey, SpendingWindow | None]:
-        return rows.accounts[self.key.account_id], rows.keys[self.key.pk], rows.windows[self.key.pk]
-
-    def _figures(self, rows: LockedRows) -> tuple[Figure, ...]:
-        account, key, window = self._rows(rows)
-        offer = self.offers[0]
-        running = rows.running.get((key.pk, offer.model_id), 0)
-        return (
-            Figure("Key", f"{summaries.describe_state(key, rows.now)}, for {_models(key)}"),
-            Figure("Account", f"{'Open' if account.is_active else 'Closed'}, {_funds(account)}"),
-            Figure("Spending limit", _limit(key, window)),
-            Figure("At a time", _in_flight(key, account, offer, running)),
-            Figure("Per minute", _rates(key, account, rows, self.admission_request.countable_tokens)),
-            Figure("This request", self._worst_case()),
-        )
-
-    def _worst_case(self) -> str:
-        offer, tokens = self.offers[0], self.request.max_tokens
-        prompt_tokens = cost.max_prompt_tokens(self.request, offer)
-        prompt = f"Its prompt counts as at most {prompt_tokens:,} tokens, {_dollars(self.request, offer, 0)}"
-        return prompt if tokens is None else f"{prompt}; with {tokens:,} output tokens {_dollars(self.request, offer, tokens)}"
+    with batch.rolled_back(tried) as rows:
+        figures = _figures(tried, rows)  # before: a hold changes the rows
+        available_nanos = admission.available_nanos(rows.accounts[caller.account_id], rows.windows[caller.key_id])
+        try:
+            admitted = tried.apply(rows)
+        except errors.ApiError as refusal:
+            if isinstance(refusal, errors.MoneyRefused):
+                oldest_hold.tell(refusal, caller)
+            return Trial(refusal, _rule(refusal), figures=figures)
+    assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
+    held, available = dollars.format_usd(admitted.held_nanos), dollars.format_usd(available_nanos)
+    return Trial(held=held, available=available, max_tokens=admitted.admitted_offers[0].max_tokens, figures=figures)
 
 
 def _rule(refusal: errors.ApiError) -> str:
     return refusal_summaries.describe_error(type(refusal).__name__)
 
 
-def _models(key: ApiKey) -> str:
-    return ", ".join(key.allowed_models) if key.allowed_models else "every model"
+def _figures(tried: AdmissionRequest, rows: LockedRows) -> tuple[Figure, ...]:
+    account, key, window = rows.accounts[tried.account_id], rows.keys[tried.key_id], rows.windows[tried.key_id]
+    offer, models = tried.offers[0], ", ".join(key.allowed_models or ["every model"])
+    running = rows.running.get((key.pk, offer.model_id), 0)
+    return (
+        Figure("Key", f"{summaries.describe_state(key, rows.now)}, for {models}"),
+        Figure("Account", f"{'Open' if account.is_active else 'Closed'}, {_funds(account)}"),
+        Figure("Spending limit", _limit(key, window)),
+        Figure("At a time", _in_flight(key, account, offer, running)),
+        Figure("Per minute", _rates(key, account, rows, tried.countable_tokens)),
+        Figure("This request", _worst_case(tried.request, offer)),
+    )
+
+
+def _worst_case(request: ChatRequest, offer: Offer) -> str:
+    tokens, prompt_tokens = request.max_tokens, cost.max_prompt_tokens(request, offer)
+    prompt = f"Its prompt counts as at most {prompt_tokens:,} tokens, {_dollars(request, offer, 0)}"
+    return prompt if tokens is None else f"{prompt}; with {tokens:,} output tokens {_dollars(request, offer, tokens)}"
 
 
 def _funds(account: Account) -> str:

@@ -7,14 +7,11 @@ from billing.models import Hold
 from completions.history import explanation
 from completions.history.explanation import Charge
 from completions.models import Completion
-from completions.pricing.rates import CostPart
 from gateway_project.text import dollars, timestamps
 
 
 @dataclass(frozen=True)
 class Line:
-    """A fact of both completions, in words."""
-
     name: str
     first: str
     second: str
@@ -41,10 +38,8 @@ def compare(first: Completion, second: Completion) -> list[Line]:
 
 def _describe_part(explained: _Explained, kind: str) -> str:
     part = next((each for each in explained.charge.parts if each.kind == kind), None)
-    return _describe(part) if part else "-"
-
-
-def _describe(part: CostPart) -> str:
+    if part is None:
+        return "-"
     price, each = dollars.format_usd(part.price_nanos), " each" if part.per == 1 else " per 1M"
     return f"{part.number:,} at {price}{each}: {dollars.format_unrounded_usd(part.unrounded)}"
 

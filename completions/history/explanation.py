@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Any
 
 from billing import money
 from billing.models import Hold
@@ -66,8 +65,6 @@ _FAILURES: dict[int | None, str] = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at a provider, in words."""
-
     provider: str
     status: int | None
     words: str
@@ -77,9 +74,8 @@ class Attempt:
 class Charge:
     """The charge of a completion. Its ``parts`` add up to ``computed_nanos``, which is rounded up once.
 
-    ``cost_nanos`` is the charge: ``computed_nanos`` less ``charged_before_nanos``, the charge of an earlier run under the same
-    Idempotency-Key, and at most the hold. The operator pays ``beyond_hold_nanos``. ``returned_nanos`` of the hold were given
-    back; it is None while the completion runs.
+    ``cost_nanos`` is the charge: ``computed_nanos`` less ``charged_before_nanos`` of an earlier run, and at most the hold. The
+    operator pays ``beyond_hold_nanos``. ``returned_nanos`` of the hold were given back; None while the completion runs.
     """
 
     parts: list[CostPart]
@@ -124,13 +120,11 @@ def describe_settlement(completion: Completion) -> str:
 
 
 def find_correction(completion: Completion) -> str | None:
-    """Return the id of the completion that corrects what this one was charged."""
     corrections = Completion.objects.filter(repeats=completion.pk, settlement=_Settlement.CORRECTED)
     return corrections.values_list("pk", flat=True).first()
 
 
 def total_tokens(completion: Completion) -> int | None:
-    """Return the tokens that were charged; None while it runs."""
     if completion.completion_tokens is None:
         return None
     return (completion.prompt_tokens or 0) + completion.completion_tokens
@@ -143,7 +137,6 @@ def total_ms(completion: Completion) -> int | None:
 
 
 def explain_charge(completion: Completion, hold: Hold) -> Charge:
-    """Explain the charge. ``completion`` has its price loaded."""
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission
     sheet = completion.price.sheet
@@ -162,7 +155,8 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
 
 def list_attempts(completion: Completion) -> list[Attempt]:
     """Return the tries at providers, in their order. A provider's own words about a failure are for staff only."""
-    attempts = [_failed(failed) for failed in completion.failed_attempts or []]
+    failed = [(each["provider"], each["status"]) for each in completion.failed_attempts or []]
+    attempts = [Attempt(provider, status, _FAILURES.get(status, "failed")) for provider, status in failed]
     if completion.settlement and len(attempts) < (completion.attempts or 0):
         words = "answered" if _is_charged(completion) else "had not answered when the caller left or the gateway stopped"
         attempts.append(Attempt(completion.provider_id, None, words))
@@ -171,8 +165,3 @@ def list_attempts(completion: Completion) -> list[Attempt]:
 
 def _is_charged(completion: Completion) -> bool:
     return status_of(completion) in (Status.SUCCEEDED, Status.CUT_SHORT, Status.CORRECTION)
-
-
-def _failed(failed: dict[str, Any]) -> Attempt:
-    status = failed["status"]
-    return Attempt(failed["provider"], status, _FAILURES.get(status, "failed"))

@@ -32,7 +32,8 @@ def write_requests(account_id: UUID, selection: Selection) -> Generator[bytes, N
     older, written, searches = None, 0, 0
     while written < EXPORTED_MAX and searches < _SEARCHES_MAX:
         page = reading.read_page(account_id, selection, limit=_ROWS_AT_ONCE, older_than=older)
-        rows = [_row(each) for each in page.completions]
+        described = [describe(each).items() for each in page.completions]
+        rows = [[csv_text.text_cell(value) if name in _TEXTS else value for name, value in items] for items in described]
         pool.release_connection()
         if rows:
             yield csv_text.write_lines(rows)
@@ -55,7 +56,6 @@ def read_all(account: Account) -> Iterator[dict[str, Any]]:
 
 
 def describe(completion: Completion) -> dict[str, Any]:
-    """Return what a file says of a request, by the names of COLUMNS."""
     values = [
         completion.pk,
         completion.request_id,
@@ -74,7 +74,3 @@ def describe(completion: Completion) -> dict[str, Any]:
         compact_json.dumps(completion.tags).decode() if completion.tags else None,
     ]
     return dict(zip(COLUMNS, values, strict=True))
-
-
-def _row(completion: Completion) -> list[Any]:
-    return [csv_text.text_cell(value) if name in _TEXTS else value for name, value in describe(completion).items()]

@@ -15,8 +15,6 @@ _STATUSES = [("", "All"), *((status.name.lower(), status.words) for status in St
 
 
 class HistoryForm(ListForm):
-    """Which requests are listed."""
-
     field_order = ("status", "key", "model", "user", "tag", "since", "until")
 
     status = forms.ChoiceField(required=False, choices=[*_STATUSES, (REFUSED, "Refused before sending")])
@@ -48,7 +46,6 @@ class HistoryForm(ListForm):
 
     @property
     def selection(self) -> Selection:
-        """What a valid form selects of the completions."""
         given = self.cleaned_data
         return Selection(
             key_id=given["key"] or None,

@@ -48,7 +48,11 @@ def parse_number(number: str) -> tuple[str, date] | None:
 
 def read(account: Account, year: int, month: int) -> dict[str, Any]:
     """Return what a month changed, for a template. Raises Http404 for a month that has not begun."""
-    first_day, now = _first_day(year, month), pool.database_time()
+    now = pool.database_time()
+    try:
+        first_day = date(year, month, 1)
+    except (ValueError, OverflowError):
+        raise Http404 from None
     if first_day > now.date():
         raise Http404
     next_day = (first_day + timedelta(days=31)).replace(day=1)
@@ -73,10 +77,3 @@ def read(account: Account, year: int, month: int) -> dict[str, Any]:
         "used_in_all": figures.read_total(account, since, until),
         "is_behind": figures.is_behind(account),
     }
-
-
-def _first_day(year: int, month: int) -> date:
-    try:
-        return date(year, month, 1)
-    except (ValueError, OverflowError):
-        raise Http404 from None

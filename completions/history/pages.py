@@ -31,16 +31,13 @@ _ID_CHARACTERS_MAX = 64
 @member_page
 def list_requests(request: HttpRequest, account: Account) -> HttpResponse:
     """List the account's requests, newest first, with filters. ``?id=`` leads to the request of that id."""
-    if wanted := request.GET.get("id", "").strip():
-        return redirect("request", wanted) if _find(account, wanted) else _list(request, account, not_found=wanted)
-    return _list(request, account)
-
-
-def _list(request: HttpRequest, account: Account, *, not_found: str = "") -> HttpResponse:
+    wanted = request.GET.get("id", "").strip()
+    if wanted and _find(account, wanted):
+        return redirect("request", wanted)
     form = HistoryForm(account, request.GET)
     context: dict[str, Any] = {
         "form": form,
-        "not_found": not_found,
+        "not_found": wanted,
         "is_filtered": any(request.GET.values()),
         "exported_max": files.EXPORTED_MAX,
         "kept_days": settings.RETENTION_DETAIL_DAYS,
@@ -98,11 +95,9 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
         downloader=f"user {request.user.pk}",
         subject="the account's books",
     )
+    summary, after = "Downloaded requests.csv.", {"filters": form.filters}
     with transaction.atomic():
-        summary = "Downloaded requests.csv."
-        log.record(
-            request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, after={"filters": form.filters}
-        )
+        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, after=after)
     return response
 
 
@@ -122,10 +117,7 @@ def show_request(request: HttpRequest, account: Account, request_id: str) -> Htt
 
 
 def _find(account: Account, some_id: str) -> Completion | RefusedRequest | LedgerEntry | None:
-    """Find a completion by its id or request id, or else the refusal of a request that was not admitted.
-
-    If the details of a completion are archived, find its ledger entry.
-    """
+    """Find a completion by its id or request id, the refusal of a request, or the ledger entry of an archived completion."""
     if len(some_id) > _ID_CHARACTERS_MAX or "\x00" in some_id:
         return None
     completions = Completion.objects.filter(account=account).select_related("key", "price")

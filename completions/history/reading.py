@@ -5,7 +5,7 @@ key. An index over whole accounts would cost every admission a write. A page beg
 page costs as much as the first.
 
 Model, status, end user and tag have no index beside the order. A page with one of these filters searches SEARCHED_MAX
-completions at most, and says how far it came; the next one continues from there.
+completions at most, and says how far it came; the next one continues there.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Selection:
 class Page:
     """Completions, newest first, and the ids from which the pages beside this one continue; None where there is none.
 
-    ``searched_to`` is how far a search came that ended before it filled the page: an id on the page's far side.
+    ``searched_to`` is how far a search came that ended before it filled the page.
     """
 
     completions: list[Completion]
@@ -78,6 +78,7 @@ def read_page(
 _WAS_USED = """EXISTS (
     SELECT FROM completions_completion AS used WHERE used.key_id >= key.id AND used.key_id <= key.id OFFSET 0
 )"""
+_COUNT_KEYS = "SELECT count(*) FROM keys_apikey WHERE account_id = %(account_id)s"
 _HORIZON = """
 SELECT {extreme}(nth.id) FROM keys_apikey AS key CROSS JOIN LATERAL (
     SELECT id FROM completions_completion WHERE key_id = key.id AND id > %(after)s AND id < %(before)s
@@ -110,7 +111,7 @@ class _Scan:
 
     def horizon(self) -> str | None:
         """Return the id to which all keys together are searched; None if that is the whole range."""
-        keys = 1 if self._selection.key_id else self._count_keys()
+        [keys] = [1] if self._selection.key_id else _execute(_COUNT_KEYS, self._values)
         of_each_key = max(SEARCHED_MAX // max(keys, 1), 1)
         statement = _HORIZON.format(was_used=_WAS_USED, order=self._order, extreme="min" if self._is_backward else "max")
         horizon: list[str | None] = _execute(statement, {**self._values, "searched_max": of_each_key})
@@ -125,10 +126,6 @@ class _Scan:
     @property
     def _order(self) -> str:
         return "ASC" if self._is_backward else "DESC"
-
-    def _count_keys(self) -> int:
-        [keys] = _execute("SELECT count(*) FROM keys_apikey WHERE account_id = %(account_id)s", self._values)
-        return int(keys)
 
     def _conditions(self, horizon: str | None) -> tuple[str, dict[str, Any]]:
         selection = self._selection

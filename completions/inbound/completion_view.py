@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from completions.catalog import eligibility
-from completions.charging import admission, idempotency, preadmission
+from completions.charging import admission, early_refusal, idempotency
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
@@ -213,7 +213,7 @@ class CompletionView(RequestView):
             with _take_slot(caller, idempotency_value) as slot:
                 if length <= large_work.LARGE_BYTES:
                     return self._answer(request, caller, slot)
-                preadmission.require_admissible(caller, idempotency_value)
+                early_refusal.require_admissible(caller, idempotency_value)
                 with process_bodies.counted(caller.account_id, length) as self.body_arrived:
                     return self._answer(request, caller, slot)
         except (errors.TooManyInFlight, errors.InvalidRequest) as refusal:
@@ -261,7 +261,7 @@ class CompletionView(RequestView):
     def _admit(self, request: Request, caller: Caller, raw: bytes) -> Admitted | Replay:
         work_bytes = strict_json.work_bytes(raw)
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
-            preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
+            early_refusal.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         fields, chat = self.parse(request, raw, work_bytes)
         with refusal_cache.replay_or_record_before_admission(
             caller.key_id, chat.model, *[model_id for _, model_id in chat.fallbacks]
@@ -324,7 +324,7 @@ def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:
     except errors.TooManyInFlight:
         if limit_state_cache.in_flight(caller.key_id):
             raise
-    preadmission.require_admissible(caller, idempotency_value)
+    early_refusal.require_admissible(caller, idempotency_value)
     return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)
 
 

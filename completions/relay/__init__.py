@@ -20,7 +20,7 @@ The flow:
                           ``reply_headers`` says in the reply how it was served.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
                           the upstream and resolves the hold once, whatever happens.
-3. ``charge``             Decides what the reply is charged, and calls ``charging.settlement``. ``unrated_tiers`` notes a
-                          service tier that served and has no rates.
+3. ``charge``             Decides what the reply is charged, and commits that in a batch, or stores it in the outbox.
+                          ``unrated_tiers`` notes a service tier that served and has no rates.
 4. ``reply_format``       Writes the bytes that the client gets: the whole JSON object, or the events.
 """

@@ -1,9 +1,8 @@
 """Attempts one completion at its upstream routes: one after another, and again where a retry may help, until one answers.
 
-However many attempts that takes, the client sees one completion: one hold, one charge, one deadline. A further attempt is made
-only before the client has a byte. A later failure is passed on to it. Where a provider may be at work on a reply that does not
-arrive, one more attempt is made, and no other. No attempt begins for a client that has disconnected. One that has begun
-continues, because its provider will charge for it, unless the provider cancels.
+The client sees one completion: one hold, one charge, one deadline. A further attempt is made only before the client has a byte.
+Where a provider may be at work on a reply that does not arrive, one more is made, and no other. No attempt begins for a client
+that has disconnected; one that has begun continues, unless the provider cancels, because its provider will charge for it.
 """
 
 import random
@@ -38,9 +37,9 @@ _PAUSE_SECONDS = 0.2  # before a retry of an upstream that sends none; up to twi
 _TIMER_SECONDS = 0.01  # a timer may fire this much too early
 
 
-def complete(dispatch: Dispatch) -> WholeReply:
+def whole(dispatch: Dispatch) -> WholeReply:
     """Return a whole reply. Raises ProviderFailed."""
-    return _first_success(dispatch, _complete)
+    return _first_success(dispatch, _ask_whole)
 
 
 def stream(dispatch: Dispatch) -> tuple[list[Chunk], ChunkStream]:
@@ -76,24 +75,23 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
             elif error.kind is FailureKind.RETRYABLE and earlier is None:
                 calls.append(call)
             failures[call.route.id] = error
-    raise _most_useful(list(failures.values())) or _none_may_be_asked(dispatch)
+    # The first retryable one, with its Retry-After, or else the first.
+    most_useful = max(failures.values(), key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
+    if most_useful:
+        raise most_useful
+    failure, dispatch.is_kept_out = route_health.refusal([call.route for call in dispatch.calls], dispatch.account_id)
+    if dispatch.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in dispatch.calls):
+        metrics.own_circuit_refusals_total.inc()
+    raise failure
 
 
 def _may_ask_another(dispatch: Dispatch) -> bool:
-    """Return whether a further attempt can begin now, for a client that waits for it."""
     return (
         dispatch.attempts < dispatch.attempts_max
         and time.monotonic() < dispatch.call.until
         and any(route_health.wait_seconds(call.route, dispatch.account_id) <= 0 for call in dispatch.further)
         and not disconnects.has_disconnected(dispatch.client)
     )
-
-
-def _none_may_be_asked(dispatch: Dispatch) -> ProviderFailed:
-    failure, dispatch.is_kept_out = route_health.refusal([call.route for call in dispatch.calls], dispatch.account_id)
-    if dispatch.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in dispatch.calls):
-        metrics.own_circuit_refusals_total.inc()
-    return failure
 
 
 @step("attempt")
@@ -129,16 +127,16 @@ def _attempt(dispatch: Dispatch, call: Call, send: Send[Outcome]) -> Outcome:
     return outcome
 
 
-def _complete(dispatch: Dispatch, call: Call) -> WholeReply:
-    complete = providers.ADAPTERS[call.route.kind].complete
+def _ask_whole(dispatch: Dispatch, call: Call) -> WholeReply:
+    adapter = providers.ADAPTERS[call.route.kind]
     if not dispatch.further:
         call.head.patience = None
         with _interruptible(dispatch):
-            return complete(call)
+            return adapter.complete(call)
     call.head.patience = Patience(call.offer.model_id, partial(_may_ask_another, dispatch))
     try:
         with _interruptible(dispatch), call.head.patience:
-            return complete(call)
+            return adapter.complete(call)
     except http.GivenUp as error:  # of a provider without a network; others report it themselves
         raise exchange.provider_failure(call, error, upstream_worked=True) from error
 
@@ -206,8 +204,3 @@ class _EndedWithWorker(draining.interruptible):
         super().__exit__(kind, error, traceback)
         if isinstance(error, http.Interrupted):
             raise exchange.interruption(error, upstream_worked=True) from error
-
-
-def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:
-    """Return the failure to report: the first retryable one, with its Retry-After, or else the first."""
-    return max(failures, key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)

@@ -21,21 +21,36 @@ If the provider charges more, that is the operator's loss. If a deadline or a bo
 report is above the hold, the request may be the reason: the loss then also counts against what the account may leave unpaid.
 Not so what no request can cause: more tokens than the model can read or write.
 
-Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
+Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``, once. The sweeper resolves the holds of a dead process.
 """
 
+import logging
+import time
+
+import gevent
 from msgspec import structs
 
-from completions.charging import idempotency, settlement, stored_responses
+from completions.charging import batch, idempotency, stored_responses
+from completions.charging.batch import AdmissionLost
+from completions.charging.recovery import outbox, owed
+from completions.charging.resolution import ReplyRetention, Resolution
 from completions.estimates import cost
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import new_accounts, unrated_tiers
 from completions.relay.dispatch import Dispatch
-from gateway_project import metrics
+from gateway_project import errors, metrics
+from gateway_project.db.group_commit import Skipped, WaitTimedOut
+from gateway_project.monitoring.steps import step
+
+logger = logging.getLogger("gateway.settlement")
 
 Settlement = Completion.Settlement
+
+# After the last text of a reply, its client waits so long for [DONE]; each try may wait for a connection or a lock besides. A
+# restart of the database takes about as long. In a longer outage the outbox takes over.
+_RETRY_SECONDS = 3
 
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
@@ -44,43 +59,79 @@ def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
     return admitted.charge_nanos(dispatch.call.offer.price.cost_nanos(usage, admitted.completion.images))
 
 
+@step("settlement")
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
-    """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers."""
-    admitted, response = dispatch.admitted, dispatch.response
+    """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers.
+
+    ``reply`` is stored for retries under the Idempotency-Key. Without one a retry runs again; after one that is too large it is
+    refused.
+    """
+    admitted, call, response = dispatch.admitted, dispatch.call, dispatch.response
+    completion = admitted.completion
     if response is not None:
-        response = stored_responses.write_ahead(response, admitted.completion.id, admitted.completion.account_id)
+        response = stored_responses.write_ahead(response, completion.id, completion.account_id)
     if reply is not None and not idempotency.is_storable(reply):
         dispatch.stores_reply = False
+    retention = None
+    if admitted.idempotency_key and not (dispatch.has_replied and reply is not None):
+        sealed_reply = idempotency.seal(reply) if reply is not None and dispatch.stores_reply else None
+        retention = ReplyRetention(sealed_reply, reply is not None, admitted.idempotency_key)
     unpaid_nanos = dispatch.unseen_nanos
     if dispatch.late_nanos and not expected_nanos(dispatch, usage):  # if another provider is paid, late streams do not count
         unpaid_nanos += dispatch.late_nanos
-    call, disowned_nanos = dispatch.call, 0
+    cost_nanos = call.offer.price.cost_nanos(usage, completion.images)
     if usage.prompt_tokens > call.offer.context_window or usage.completion_tokens > call.offer.max_output_tokens:
-        disowned_nanos = _disowned_nanos(dispatch, usage)
-    dispatch.charged_nanos = settlement.settle(
-        admitted.completion,
-        dispatch.served_by,
-        usage,
-        dispatch.call.offer.price,
-        settled_by,
-        idempotency_key=None if dispatch.has_replied and reply is not None else admitted.idempotency_key,
-        reply=reply,
-        stores_reply=dispatch.stores_reply,
-        unpaid_nanos=unpaid_nanos,
-        disowned_nanos=disowned_nanos,
-        response=response,
+        cost_nanos -= _disowned_nanos(dispatch, usage)
+    dispatch.charged_nanos = commit_or_store(
+        Resolution(completion, dispatch.served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response)
     )
     if admitted.is_new_account and dispatch.charged_nanos:
-        new_accounts.record_paid(admitted.completion.account_id)
-    if dispatch.call.head.unrated_tier:
-        unrated_tiers.record(dispatch.call.route, dispatch.call.head.unrated_tier)
+        new_accounts.record_paid(completion.account_id)
+    if call.head.unrated_tier:
+        unrated_tiers.record(call.route, call.head.unrated_tier)
+
+
+@step("release")
+def release(dispatch: Dispatch) -> None:
+    """Release the hold: nothing is charged, whatever providers charge for it."""
+    dispatch.drop_late()
+    completion, unpaid_nanos = dispatch.admitted.completion, dispatch.late_nanos + dispatch.unseen_nanos
+    commit_or_store(Resolution(completion, dispatch.served_by, Settlement.RELEASED, unpaid_nanos=unpaid_nanos))
+
+
+def commit_or_store(resolution: Resolution) -> int | None:
+    """Return the nanodollars charged. Retry while the database is unavailable, then store the resolution in the outbox.
+
+    Return None when it is stored, or the hold was resolved before: by our own commit whose answer was lost, or by the sweeper,
+    which is corrected. Raises the database's error when the disk refuses, too.
+    """
+    deadline, pause_seconds = time.monotonic() + _RETRY_SECONDS, 0.1
+    while True:
+        try:
+            charged_nanos: int | None = batch.commit(resolution)
+            if charged_nanos is not None:
+                owed.report(resolution, charged_nanos)
+            elif isinstance(owed.correct(resolution), Skipped):
+                raise WaitTimedOut("what the sweeper charged cannot be corrected yet")
+            return charged_nanos
+        except AdmissionLost as error:
+            outbox.store_forgotten(resolution, error)
+            return None
+        except outbox.UNAVAILABLE as error:
+            if time.monotonic() + pause_seconds > deadline or outbox.has_waiting():  # others have waited too long
+                outbox.store(resolution, error)
+                return None
+            facts = {"completion": resolution.completion.id}
+            logger.warning("cannot settle yet, trying again in %.1f s: %s", pause_seconds, errors.reason(error), extra=facts)
+        gevent.sleep(pause_seconds)
+        pause_seconds *= 3
 
 
 def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what a report costs above the hold if no request can cause it, and count both; 0 for a possible report."""
     admitted, call = dispatch.admitted, dispatch.call
     request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
-    tokens_max = request.choices * offer.max_output_tokens  # a provider may not honour max_tokens
+    tokens_max = request.choices * offer.max_output_tokens  # a provider may ignore max_tokens
     if usage.completion_tokens <= tokens_max and not cost.is_above_what_is_read(usage.prompt_tokens, request, offer):
         return 0
     metrics.usage_contradictions_total.labels(provider_slug).inc()
@@ -109,7 +160,7 @@ def settle_broken_off(
 
 
 def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, *, is_paid: bool) -> None:
-    """Count what the provider may charge beyond what is paid: at a deadline all tokens of the hold, if nobody saw how many."""
+    """Count what the provider may charge beyond what is paid: all tokens of the hold, if their number is unknown."""
     usage, price, images = arrived, dispatch.call.offer.price, dispatch.admitted.completion.images
     is_unseen = dispatch.reasons or not dispatch.admitted.request.stream
     if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:
@@ -121,13 +172,6 @@ def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, 
         dispatch.unseen_nanos += dispatch.accountable_nanos(lost_nanos)
 
 
-def release(dispatch: Dispatch) -> None:
-    """Charge nothing."""
-    dispatch.drop_late()
-    unpaid_nanos = dispatch.late_nanos + dispatch.unseen_nanos
-    settlement.release(dispatch.admitted.completion, dispatch.served_by, unpaid_nanos=unpaid_nanos)
-
-
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
     completion_tokens = min(cost.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
@@ -137,8 +181,7 @@ def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:
     """Return the usage of a reply that broke off: the prompt as reported, and the larger count of generated tokens.
 
-    Some upstreams report as they go, and then the last report is older than the last text. The prompt does not grow: its report
-    is right, unless it is 0, which some send until the end.
+    The last report may be older than the last text. The prompt does not grow; some upstreams report it as 0 until the end.
     """
     if reported is None:
         return estimated

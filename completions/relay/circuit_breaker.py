@@ -5,32 +5,24 @@
     HALF_OPEN   the open time is over: one request, the probe, passes. Its success closes the circuit; its failure opens it
                 again, for twice as long as before, up to two minutes. (The route's own needs several: see below.)
 
-Some requests fail on every route, and one caller may send them all day. So what an account's requests provoke opens the circuit
-of that account alone. The route's own circuit, which keeps everybody out, needs several accounts: among those that asked within
-the last minute, the requests of ``CIRCUIT_ACCOUNTS`` must fail, and of at least half of all. An account counts once, however
-much it sends; one that has never paid counts a quarter. And an account is never kept out by the failures of others while its
-own latest request within that minute succeeded: what it saw itself is better evidence.
+One caller may send requests all day that fail on every route. So what an account's requests provoke opens the circuit of that
+account alone. The route's own circuit, which keeps everyone out, needs several accounts: of those that asked within the last
+minute, ``CIRCUIT_ACCOUNTS`` must fail, and at least half of all. An account counts once, however much it sends; one that has
+never paid counts a quarter. An account whose own latest request succeeded within that minute is not kept out by others.
 
-The route's own circuit also opens again only when the probes of ``CIRCUIT_ACCOUNTS`` failed, counted in the same way since its
-open time ended, and none succeeded. Until then a failed probe lets the next request probe at once. So one account cannot keep
-the circuit of a provider open that answers the others, and each cycle of a broken one costs a probe of a few accounts.
+The route's circuit opens again only when the probes of as many accounts failed, and none succeeded. Until then a failed probe
+lets the next request probe at once: one account cannot keep a provider closed that answers the others.
 
-Each process counts the failures that it sees, and its circuits are its own. It remembers ``_ACCOUNTS_MAX`` accounts of each
-route: beyond that, those that asked longest ago are forgotten.
-
-When a process opens the circuit of a route it also writes so on the route's row, where the other processes find it when they
-next read the catalog, a second later: no request waits for this exchange. To them the row is a hint and no more, because the
-fault may be that of the first one's host. A process that had a success within ``CIRCUIT_OPEN_SECONDS`` ignores it. In any
-other, one request at a time probes the route, and the rest ask their other routes first. Those that have no other ask it all
-the same: a hint refuses nothing. A success ends the hint there. When the requests of several accounts fail, one failure
-of each opens the route's circuit. What keeps this host from connecting at all is not counted here (``local_faults``).
+Each process has circuits of its own. It writes the opening of a route's to the route's row, where other processes read it with
+the catalog. To them that is a hint, as the fault may be that of the first one's host: it refuses nothing, and a success within
+``CIRCUIT_OPEN_SECONDS`` outweighs it. One request at a time probes the route, and the rest ask their other routes first. One
+failure of each of several accounts then opens the circuit. Faults of this host are not counted here (``local_faults``).
 """
 
 import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -44,7 +36,7 @@ from django.db.models.functions import Now
 from completions import chat
 from completions.models import Route
 from gateway_project import metrics
-from gateway_project.db import pool, repetition
+from gateway_project.db import repetition
 
 logger = logging.getLogger("gateway.circuit_breaker")
 
@@ -77,15 +69,12 @@ class _Circuit:
 
 @dataclass(slots=True)
 class _RouteCircuits:
-    """The circuits of a route. The accounts are in the order in which they had their latest success or failure."""
-
     provider_slug: str
     shared: _Circuit = field(default_factory=_Circuit)
     by_account: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
     failed_probes: dict[UUID, int] = field(default_factory=dict)  # weights of accounts, since the open time of ``shared`` ended
 
     def note(self, account_id: UUID) -> _Circuit:
-        """Return the circuit of an account whose request has just ended."""
         circuit = self.by_account.get(account_id)
         if circuit is None:
             circuit = self.by_account[account_id] = _Circuit(account_id)
@@ -135,7 +124,6 @@ _hint_probes: dict[int, float] = {}  # by route id: until when other requests pr
 
 
 def forget_all() -> None:
-    """Forget everything, as in a process that has just begun."""
     for remembered in (_routes, _succeeded_at, _hint_probes):
         remembered.clear()
 
@@ -144,8 +132,11 @@ def allows_request(route: chat.Route, account_id: UUID) -> bool:
     """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions."""
     match state(route, account_id):
         case State.CLOSED:
-            if _heeds_hint(route) and not stands_back(route):
-                _begin_hint_probe(route)
+            if _has_hint(route) and not stands_back(route):
+                now = time.monotonic()
+                _hint_probes[route.id] = now + settings.CIRCUIT_OPEN_SECONDS
+                seconds = math.ceil(route.hinted_until - now)
+                _log(route, "hint: the circuit of %s at %s is open in another process, for %s s", seconds)
             return True
         case State.OPEN:
             return False
@@ -155,7 +146,7 @@ def allows_request(route: chat.Route, account_id: UUID) -> bool:
 
 def stands_back(route: chat.Route) -> bool:
     """Return whether other routes should be asked before this one: another process hints at a fault, and a probe runs."""
-    return _heeds_hint(route) and _hint_probes.get(route.id, 0.0) > time.monotonic()
+    return _has_hint(route) and _hint_probes.get(route.id, 0.0) > time.monotonic()
 
 
 def state(route: chat.Route, account_id: UUID) -> State:
@@ -174,7 +165,7 @@ def open_seconds(route: chat.Route, account_id: UUID) -> float:
 
 def fails_for_several(route: chat.Route) -> bool:
     """Return whether the fault is the route's: it fails for several accounts, or its circuit is not closed, or a hint holds."""
-    if _heeds_hint(route):
+    if _has_hint(route):
         return True
     circuits = _routes.get(route.id)
     if circuits is None:
@@ -217,12 +208,8 @@ def record_no_verdict(route: chat.Route, account_id: UUID) -> None:
 def record_failure(
     route: chat.Route, account_id: UUID, *, attempted_at: float, wait_seconds: float | None = None, is_new_account: bool = False
 ) -> None:
-    """Count a failure. Open the account's circuit when it was one too many, or when the upstream sent a Retry-After.
-
-    Open the route's when the requests of several accounts fail, or again when their probes do. ``attempted_at`` is by the
-    monotonic clock. ``wait_seconds`` is the Retry-After. ``is_new_account``: it has never paid.
-    """
-    circuits, is_hinted = _circuits(route), _heeds_hint(route)
+    """Count a failure, which may open circuits. ``attempted_at`` is monotonic, ``wait_seconds`` the upstream's Retry-After."""
+    circuits, is_hinted = _circuits(route), _has_hint(route)
     own, shared = circuits.note(account_id), circuits.shared
     own.weight = _NEW_WEIGHT if is_new_account else _WEIGHT
     if attempted_at >= own.opened_at:  # otherwise sent before the circuit opened: its failure is no news
@@ -256,17 +243,14 @@ def _applying(route: chat.Route, account_id: UUID) -> list[_Circuit]:
     return circuits.applying_to(account_id) if circuits else []
 
 
-def _heeds_hint(route: chat.Route) -> bool:
-    """Whether a circuit is open in another process, and this one had no success recently that outweighs it."""
+def _has_hint(route: chat.Route) -> bool:
+    """Return whether a circuit is open in another process, and this one had no recent success that outweighs it."""
     now = time.monotonic()
     return route.hinted_until > now and now - _succeeded_at.get(route.id, -math.inf) > settings.CIRCUIT_OPEN_SECONDS
 
 
 def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
-    """Make the caller's request the probe. Return False while another probe runs.
-
-    A probe keeps others out for a bounded time only, because a good reply may take minutes.
-    """
+    """Make the caller's request the probe. Return False while another runs, for a bounded time: a reply may take minutes."""
     now, circuits = time.monotonic(), [circuit for circuit in _applying(route, account_id) if circuit.openings]
     if any(circuit.probe_until > now for circuit in circuits):
         return False
@@ -274,12 +258,6 @@ def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
         circuit.probe_until = now + settings.CIRCUIT_OPEN_SECONDS
     _log(route, "circuit half-open: %s at %s: one request probes it")
     return True
-
-
-def _begin_hint_probe(route: chat.Route) -> None:
-    now = time.monotonic()
-    _hint_probes[route.id] = now + settings.CIRCUIT_OPEN_SECONDS
-    _log(route, "hint: the circuit of %s at %s is open in another process, for %s s", math.ceil(route.hinted_until - now))
 
 
 def _open_after_failure(route: chat.Route, circuit: _Circuit, failures: int, wait_seconds: float | None) -> None:
@@ -307,31 +285,20 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     scope = f", for account {circuit.account_id} only" if circuit.account_id else "; a hint to other processes"
     _log(route, "circuit open: %s at %s for %s s, in this process%s", math.ceil(seconds), scope)
     if circuit.account_id is None:
-        write = partial(_write_to_row, route.id, timedelta(seconds=seconds))
+        until = Now() + timedelta(seconds=seconds)
         failure = f"cannot tell other workers that the circuit of route {route.id} is open"
-        gevent.spawn(repetition.attempt, write, logger=logger, failure=failure)
+        repetition.spawn_write(
+            partial(Route.objects.filter(pk=route.id).update, rests_until=until), logger=logger, failure=failure
+        )
 
 
 def _log(route: chat.Route, message: str, *arguments: object) -> None:
-    """Log a change of a circuit. The message begins with the names of the model and the provider."""
     facts = {"provider": route.provider_slug, "model": route.upstream_model}
     logger.warning(message, route.upstream_model, route.provider_slug, *arguments, extra=facts)
 
 
 def _show(provider_slug: str) -> None:
     """Set the metric: how many circuits of this provider are open or half-open here."""
-    now = time.monotonic()
-    circuits = _all_circuits(provider_slug)
+    now, of_provider = time.monotonic(), [each for each in _routes.values() if each.provider_slug == provider_slug]
+    circuits = [circuit for each in of_provider for circuit in (each.shared, *each.by_account.values())]
     metrics.circuits_open.labels(provider_slug).set(sum(each.openings > 0 or each.open_until > now for each in circuits))
-
-
-def _all_circuits(provider_slug: str) -> Iterator[_Circuit]:
-    for circuits in _routes.values():
-        if circuits.provider_slug == provider_slug:
-            yield circuits.shared
-            yield from circuits.by_account.values()
-
-
-def _write_to_row(route_id: int, open_time: timedelta) -> None:
-    with pool.time_limit():
-        Route.objects.filter(pk=route_id).update(rests_until=Now() + open_time)

@@ -39,10 +39,7 @@ class LateStream:
 
 @dataclass(slots=True)
 class Dispatch:
-    """One completion being dispatched to upstreams. ``call`` is the latest attempt: the one that answered, if any did.
-
-    ``client`` is the client's socket where the server shows it.
-    """
+    """One completion being dispatched to upstreams. ``call`` is the latest attempt, ``client`` the client's socket if known."""
 
     admitted: Admitted
     client: Any = None
@@ -74,9 +71,11 @@ class Dispatch:
 
     @property
     def served_by(self) -> ServedBy:
-        """What is known of the model and the provider that answer, for the completion's record."""
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
-        first_token_ms, streamed_ms = self._durations_ms()
+        first_token_ms = streamed_ms = None
+        if self.first_text_at is not None and self.last_text_at is not None:
+            first_token_ms = round((self.first_text_at - self.attempted_at) * 1000)
+            streamed_ms = round((self.last_text_at - self.first_text_at) * 1000)
         failed = self.failed_attempts or ([] if self.is_kept_out else None)
         return ServedBy(
             offer.model_id,
@@ -91,10 +90,9 @@ class Dispatch:
 
     @property
     def is_cancellable(self) -> bool:
-        """Whether the upstream's connection is closed when the client disconnects, because that ends what the provider charges.
+        """Whether the upstream's connection is closed when the client leaves, because that ends what the provider charges.
 
-        What a model reasons is never cancelled: nobody could tell how much of it was done. Neither is a reply that the client
-        may ask for again under its Idempotency-Key.
+        Not while a model reasons, as the amount would be unknown, nor where the client may ask again under its Idempotency-Key.
         """
         if not self.call.route.cancels or self.admitted.idempotency_key:
             return False
@@ -118,37 +116,24 @@ class Dispatch:
 
     @property
     def completion_tokens_max(self) -> int:
-        """The tokens that the latest attempt may generate: the hold pays for no more."""
+        """The tokens that the hold pays for at the latest attempt."""
         return self.admitted.request.choices * self.call.max_tokens
 
     @property
     def is_max_tokens_reduced(self) -> bool:
-        """Whether the model is asked for fewer tokens than the caller wanted, because it cannot generate as many."""
         request = self.admitted.request
         return request.is_max_tokens_ceiling and self.call.max_tokens < (request.max_tokens or 0)
 
-    # --- Times and failures, for the completion's record --------------------------------------------------------------
-
     def record_text(self) -> None:
-        """Note the time: generated text has arrived."""
         self.last_text_at = time.monotonic()
         self.first_text_at = self.first_text_at or self.last_text_at
 
     def record_failure(self, failure: ProviderFailed) -> None:
-        """Note how the latest attempt failed, for the completion's record."""
         provider_slug = self.call.route.provider_slug
         self.failed_attempts.append({"provider": provider_slug, "status": failure.status, "reason": failure.reason})
 
-    def _durations_ms(self) -> tuple[int, int] | tuple[None, None]:
-        """Return the time to the first text, and the time from there to the last text."""
-        if self.first_text_at is None or self.last_text_at is None:
-            return None, None
-        return round((self.first_text_at - self.attempted_at) * 1000), round((self.last_text_at - self.first_text_at) * 1000)
-
-    # --- A reply that is given up for that of another route ------------------------------------------------------------
-
     def abandon(self, failure: ProviderFailed) -> None:
-        """Leave the latest attempt, although its provider may be at work, for one more. Nobody pays what it charges."""
+        """Leave the latest attempt, although its provider may be at work, for one more. Its cost is the operator's loss."""
         self.attempts_max = min(self.attempts_max, self.attempts + 1)
         is_unseen = failure.is_cut_off and (self.reasons or not self.admitted.request.stream)
         unpaid_nanos = self._unpaid_nanos(is_unseen=is_unseen)
@@ -166,7 +151,7 @@ class Dispatch:
         return lost_nanos // _SILENT_ROUTE_DIVISOR
 
     def _unpaid_nanos(self, *, is_unseen: bool) -> int:
-        """Return what the provider of the latest attempt may charge: with all tokens of the hold if nobody saw how many."""
+        """Return what the provider of the latest attempt may charge: for all tokens of the hold if none was seen."""
         completion = self.admitted.completion
         tokens = self.completion_tokens_max if is_unseen else 0
         usage = Usage(completion.prompt_estimate, tokens, tier=self.tier)
@@ -180,10 +165,7 @@ class Dispatch:
             upstream.close()
 
     def drop_late(self) -> None:
-        """Close a stream that was given up. Nobody pays what its provider charges: that is the operator's loss.
-
-        It counts against the account too, unless the provider fails for several accounts: then the fault is not the request's.
-        """
+        """Close a stream that was given up. It is a loss, and counts against the account unless others fail there, too."""
         if self.late:
             self.late.chunks.close()
             metrics.record_provider_loss(self.late.call.route.provider_slug, self.late.unpaid_nanos)
@@ -198,14 +180,13 @@ class Dispatch:
             self.late = None
 
     def resume_late(self) -> ChunkStream:
-        """Return the stream that was given up, to be read on: it is the latest attempt again."""
+        """Return the stream that was given up: it is the latest attempt again."""
         assert self.late is not None
         self.call = self.late.call
         return self.late.chunks
 
 
 def _build_calls(admitted: Admitted, client: Any) -> list[Call]:
-    """Return one call for each route, in the order in which they are attempted."""
     until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
     completion = admitted.completion
     pace = partial(fair_queue.process_queue.spend, completion.key_id)
@@ -216,16 +197,8 @@ def _build_calls(admitted: Admitted, client: Any) -> list[Call]:
         if preferences and preferences.asks_one_provider:
             routes = [min(routes, key=circuit_breaker.stands_back)]
         for route in routes:
-            call = Call(
-                admitted.request,
-                offered.offer,
-                route,
-                offered.max_tokens,
-                until,
-                client,
-                pace=pace,
-                account_id=completion.account_id,
-            )
+            request, account_id = admitted.request, completion.account_id
+            call = Call(request, offered.offer, route, offered.max_tokens, until, client, pace=pace, account_id=account_id)
             calls.setdefault(route.id, call)
     return list(calls.values())
 

@@ -1,15 +1,14 @@
 """Shares the process between keys, so that a busy key does not delay the others. A key that is alone waits for nothing.
 
-All requests of a process share one event loop, which serves them in the order of their arrival. Without this, one request of a
-key waits behind a hundred of another, and behind every event of its streams.
+All requests of a process share one event loop, which serves them in the order of their arrival: a request would wait behind a
+hundred of another key, and behind every event of its streams.
 
 Starts: while other keys are active, a key starts only a few requests at a time. A start is what a request computes before its
-upstream is asked: its checks and its admission. Alone it starts as many as it likes, because larger batches are cheaper.
+upstream is asked. Alone it starts as many as it likes, because larger batches are cheaper.
 
-Streams: the time that their events take is measured and counted for their key. While other keys are active, the streams of a
-key may take its share of the time: one part of as many as there are busy keys, and one more for all keys that take little.
-Beyond its share a key's streams wait before they read on (a virtual clock for each key, GCRA). What arrives meanwhile is read
-and passed on together, so a stream loses no text by it, and its events cost less.
+Streams: while other keys are active, the streams of a key may take its share of the measured time: one part of as many as there
+are busy keys, and one more for all others. Beyond it they wait before they read on (GCRA). Events that arrive meanwhile are
+passed on together.
 """
 
 import time
@@ -47,7 +46,6 @@ class FairQueue:
         self._latest_at = self._contended_at = -_ALONE_AFTER_SECONDS
 
     def start(self, key_id: str) -> "_Start":
-        """Wait until the key may start one more request; the block is the start."""
         return _Start(self, key_id)
 
     def spend(self, key_id: str, seconds: float) -> None:
@@ -96,16 +94,13 @@ class FairQueue:
             turn.wait()
         except BaseException:
             if turn.is_set():
-                self._leave(key_id)  # the start was handed over, and nobody uses it
+                self._leave(key_id)  # the start was handed over, and is not used
             else:
                 queue.remove(turn)
             raise
 
     def _leave(self, key_id: str) -> None:
-        """Hand the start over to the request of the key that waits longest, if one does and no more than its starts run.
-
-        More run when they began while the key was alone.
-        """
+        """Hand the start over to the request of the key that waits longest, unless more run, begun while the key was alone."""
         queue, starting = self._waiting.get(key_id), self._starting[key_id]
         if queue and starting <= self._starts_max:
             queue.popleft().set()
@@ -117,8 +112,6 @@ class FairQueue:
 
 
 class _Start:
-    """One start of a key."""
-
     __slots__ = ("_key_id", "_queue")
 
     def __init__(self, queue: FairQueue, key_id: str) -> None:

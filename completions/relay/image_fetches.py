@@ -1,19 +1,18 @@
 """Fetches the images that a request gives by address, once admission has decided that its caller can pay for it.
 
 Callers choose the addresses. So the gateway connects to public ones alone, also after a redirect, on connections of their own
-to what the name was resolved to; it sends nothing of the caller's, and reads a bounded time and number of bytes. What it
-passes on begins as an image does, whatever its server calls it. An error says no more than a status.
+to the resolved address; it sends nothing of the caller's, and reads a bounded time and number of bytes. An error says no more
+than a status.
 """
 
 import base64
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from django.conf import settings
 
-from completions.chat import ChatRequest, RequestBody
+from completions.chat import ChatRequest, Deadlines, RequestBody
 from completions.request import remote_images
 from completions.request.schema import IMAGE_SCHEMES
 from gateway_project import errors, large_work
@@ -25,17 +24,7 @@ REDIRECTS_MAX = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _UNQUOTED = "%!#$&'()*+,/:;=?@[]~"
 _BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF87a", "gif"), (b"GIF89a", "gif"))
-
-
-@dataclass(frozen=True)
-class _Deadlines:
-    connect_seconds: int = 5
-    first_byte_seconds: int = 10
-    idle_seconds: int = 5
-    total_seconds: int = 10
-
-
-_DEADLINES = _Deadlines()
+_DEADLINES = Deadlines(connect_seconds=5, first_byte_seconds=10, idle_seconds=5, total_seconds=10)
 
 
 class _Unusable(Exception):
@@ -48,10 +37,7 @@ def bytes_max() -> int:
 
 
 def fetch(request: ChatRequest, arrived: Callable[[int], None]) -> None:
-    """Put the images into the body of the request. ``arrived`` is told how many bytes of text there are.
-
-    Raises InvalidRequest about the first that cannot be had.
-    """
+    """Put the images into the body. ``arrived`` is told the bytes of their text. Raises InvalidRequest at the first failure."""
     found = request.contents.remote_images
     until = time.monotonic() + REQUEST_SECONDS_MAX
     images: dict[str, str] = {}

@@ -18,8 +18,6 @@ _PAUSE_SECONDS = 1
 
 @dataclass(slots=True)
 class _Faults:
-    """The faults of one route in a row. The time is by the monotonic clock."""
-
     count: int = 0
     paused_until: float = 0.0
 
@@ -34,7 +32,6 @@ def wait_seconds(route: Route) -> float:
 
 
 def record_success(route: Route) -> None:
-    """Forget the faults: this host has reached the provider."""
     _faults.pop(route.id, None)
 
 

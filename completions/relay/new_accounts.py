@@ -1,9 +1,8 @@
 """Bounds how many requests of an account that never paid wait for the same route at a time, in this process.
 
-Such an account costs nothing to make. What its requests provoke (streams that begin too late, replies that hang) occupies a
-provider and is the operator's cost, so it may have ``NEW_ACCOUNT_ROUTE_REQUESTS`` of them: from the attempt until the stream
-begins, or the whole reply is there. Further ones wait for their turn, as long as a stream may take to begin. All of them go on
-as soon as a reply of the account is charged, which for a provider that answers is a moment.
+Such an account costs nothing to make, and requests that a provider leaves hanging are the operator's cost. So it may have
+``NEW_ACCOUNT_ROUTE_REQUESTS`` from the attempt until the reply is there, or its stream begins. Further ones wait for their
+turn, as long as a stream may take to begin. All of them continue as soon as a reply of the account is charged.
 """
 
 from collections import deque
@@ -38,16 +37,14 @@ class _Queue:
 
 
 _queues: dict[tuple[int, UUID], _Queue] = {}  # by route and account, of requests that run or wait
-
-
 _NO_TURN: AbstractContextManager[None] = nullcontext()
 
 
 def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> AbstractContextManager[None]:
     """Wait, if the account is new, until it may have one more request at the route, which the block is.
 
-    ``client`` is a gevent socket or None. Raises ProviderFailed when its turn does not come, or nobody waits for it any more.
-    The gateway's own provider, which has no address, needs no turns.
+    Raises ProviderFailed when its turn does not come, or ``client`` leaves. The gateway's own provider has no address, and no
+    turns.
     """
     return _turn(route, account_id, client) if is_new and route.base_url else _NO_TURN
 
@@ -55,7 +52,11 @@ def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> Abstra
 @contextmanager
 def _turn(route: Route, account_id: UUID, client: Any) -> Iterator[None]:
     place = (route.id, account_id)
-    _enter(place, route, client)
+    queue = _queues.setdefault(place, _Queue())
+    if queue.running < settings.NEW_ACCOUNT_ROUTE_REQUESTS:
+        queue.running += 1
+    else:
+        _wait(queue, place, route, client)
     try:
         yield
     finally:
@@ -69,11 +70,7 @@ def record_paid(account_id: UUID) -> None:
             queue.admit(len(queue.waiting))
 
 
-def _enter(place: tuple[int, UUID], route: Route, client: Any) -> None:
-    queue = _queues.setdefault(place, _Queue())
-    if queue.running < settings.NEW_ACCOUNT_ROUTE_REQUESTS:
-        queue.running += 1
-        return
+def _wait(queue: _Queue, place: tuple[int, UUID], route: Route, client: Any) -> None:
     may_go_on = Event()
     queue.waiting.append(may_go_on)
     try:
@@ -82,7 +79,12 @@ def _enter(place: tuple[int, UUID], route: Route, client: Any) -> None:
             disconnects.raise_on_disconnect(client, base.client_disconnected(upstream_worked=False)),
         ):
             if not may_go_on.wait(route.deadlines.first_byte_seconds):
-                raise ProviderFailed(_refusal(), upstream_worked=False)
+                number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
+                refusal = errors.TooManyInFlight(
+                    f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, which is"
+                    " the maximum of an account that has not yet been charged for a request. Try again when one has ended."
+                )
+                raise ProviderFailed(refusal, upstream_worked=False)
     except BaseException:
         if may_go_on.is_set():
             _leave(place)
@@ -97,11 +99,3 @@ def _leave(place: tuple[int, UUID]) -> None:
     queue.admit(settings.NEW_ACCOUNT_ROUTE_REQUESTS - queue.running)
     if not queue.running:
         del _queues[place]
-
-
-def _refusal() -> errors.TooManyInFlight:
-    number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
-    return errors.TooManyInFlight(
-        f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, which is the maximum"
-        " of an account that has not yet been charged for a request. Try again when one has ended."
-    )

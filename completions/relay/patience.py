@@ -1,7 +1,7 @@
 """How long a whole reply is waited for, before another route of its request is asked instead.
 
-A whole reply comes when it is generated: nothing but its time tells a long one from silence. So a model is given twice the time
-within which nearly all of its last whole replies came in this process, and UPSTREAM_WHOLE_SECONDS while it had few of them.
+Only time tells a long generation from silence. So a model is given twice the time within which nearly all of its last whole
+replies came in this process, and UPSTREAM_WHOLE_SECONDS while it had few of them.
 """
 
 from collections import defaultdict, deque
@@ -32,10 +32,7 @@ def seconds(model_id: str) -> float:
 
 
 class Patience(Deadline):
-    """Ends the wait for a whole reply when its time is over, as soon as another route may be asked.
-
-    What waits sets ``at`` to infinity once the reply arrives.
-    """
+    """Ends the wait for a whole reply once another route may be asked. The reply sets ``at`` to infinity when it arrives."""
 
     __slots__ = ("_may_ask_another",)
 

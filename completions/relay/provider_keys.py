@@ -1,29 +1,28 @@
 """Notes which providers refuse our API key, so that their models are not offered until the key is changed or accepted again.
 
 A provider's key counts as refused after ``_REFUSALS_401`` replies of 401 in a row, or ``_REFUSALS_403`` of 403, or as soon as
-the requests of a second account are refused: one caller's requests may be refused for what is in them. Each process counts the
-refusals that it sees. Any good reply of the provider begins the count anew, and so does one that finds a request invalid.
+the requests of a second account are refused: one caller's may be refused for what is in them. Each process counts for itself. A
+good reply begins the count anew, and so does one that finds a request invalid.
 
-The provider's row then says so, with a fingerprint of the key and the address that were refused. All processes read it there
-with the catalog. Another key or another address has another fingerprint, so the row says nothing of them: whoever changes
-one need not clear the other. A refusal also passes by itself: ``lookup.PROBE_SECONDS`` later each process lets one request for
-a model of the provider through, after twice the time another one, and so on; a good reply clears the row.
+The provider's row then has a fingerprint of the key and the address that were refused, which all processes read with the
+catalog. It says nothing of another key or address. A refusal passes by itself: ``lookup.PROBE_SECONDS`` later each process lets
+one request through, after twice the time another one, and so on; a good reply clears the row.
 """
 
 import logging
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import gevent
 from django.db.models.functions import Now
 
 from completions.catalog import lookup
 from completions.chat import Route
 from completions.models import Provider
-from gateway_project.db import pool, repetition
+from gateway_project.db import repetition
 
 logger = logging.getLogger("gateway.provider_keys")
 
@@ -34,23 +33,16 @@ _PROBE_SECONDS_MAX = 60
 _ProviderKey = tuple[str, str]  # the slug, and the fingerprint of key and address
 
 
-@dataclass(slots=True)
-class _Refusals:
-    """The refusals in a row of one key. ``account_ids`` holds two at most."""
-
-    count: int = 0
-    account_ids: set[UUID] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(NamedTuple):
     """When this process may next ask whether a key is accepted, by the monotonic clock, and how long it waits for that."""
 
     next_at: float
     pause_seconds: float
 
 
-_refusals: dict[_ProviderKey, _Refusals] = {}
+_refusals: defaultdict[_ProviderKey, deque[UUID]] = defaultdict(
+    partial(deque, maxlen=_REFUSALS_403)
+)  # whose were refused in a row
 _probes: dict[_ProviderKey, _Probe] = {}
 
 
@@ -75,25 +67,22 @@ def wait_seconds(route: Route) -> float:
 
 
 def record_success(route: Route) -> None:
-    """Note that the provider accepts its key."""
     if _refusals:
         _refusals.pop(_key(route), None)
     if _probes:
         _probes.pop(_key(route), None)
     if route.is_key_refused:
-        gevent.spawn(_write, route, lambda: _clear(route))
+        _spawn(_clear, route)
 
 
 def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) -> None:
     """Count a refusal of the key. Write it to the provider's row when it was one too many, or when a probe failed."""
-    refusals = _refusals.setdefault(_key(route), _Refusals())
-    refusals.count += 1
-    if len(refusals.account_ids) < 2:
-        refusals.account_ids.add(account_id)
+    refusals = _refusals[_key(route)]
+    refusals.append(account_id)
     refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
-    if route.is_key_refused or len(refusals.account_ids) > 1 or refusals.count >= refusals_max:
+    if route.is_key_refused or len(set(refusals)) > 1 or len(refusals) >= refusals_max:
         refusal = f"{status}: {reason}" if reason else str(status)
-        gevent.spawn(_write, route, lambda: _mark(route, status, refusal))
+        _spawn(_mark, route, status, refusal)
 
 
 def _key(route: Route) -> _ProviderKey:
@@ -122,11 +111,6 @@ def _clear(route: Route) -> None:
         logger.warning("provider %s accepts its API key again: its models are available", route.provider_slug, extra=facts)
 
 
-def _write(route: Route, write: Callable[[], None]) -> None:
+def _spawn(write: Callable[..., None], route: Route, *given: Any) -> None:
     failure = f"cannot tell other processes whether provider {route.provider_slug} accepts its key"
-    repetition.attempt(partial(_write_in_time, write), logger=logger, failure=failure)
-
-
-def _write_in_time(write: Callable[[], None]) -> None:
-    with pool.time_limit():
-        write()
+    repetition.spawn_write(partial(write, route, *given), logger=logger, failure=failure)

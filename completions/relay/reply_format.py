@@ -21,7 +21,7 @@ from gateway_project.text import compact_json, dollars
 class EventWriter(ABC):
     """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key.
 
-    ``is_kept``: a client may ask for the reply again, so it is written to its end even without a client.
+    ``is_kept``: the reply is written to its end even without a client, which may ask for it again.
     """
 
     def __init__(self, dispatch: Dispatch) -> None:
@@ -30,7 +30,6 @@ class EventWriter(ABC):
         self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
 
     def write(self, chunks: list[Chunk]) -> bytes:
-        """Return the events of one read, as one write."""
         written = self._format(chunks)
         if self._stored_bytes <= settings.IDEMPOTENT_REPLY_BYTES_MAX:  # a longer reply is not replayed: stop storing it
             self._stored.append(written)
@@ -49,7 +48,7 @@ class EventWriter(ABC):
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return the last events of a complete stream. ``charged_nanos`` is None where it is not known yet.
 
-        May be called twice, with what was expected to be charged and with what was charged, so it changes nothing.
+        Changes nothing: it may be called twice, with the expected charge and with the charge.
         """
 
     @abstractmethod
@@ -58,27 +57,18 @@ class EventWriter(ABC):
 
 
 class WholeFormat(ABC):
-    """How whole replies are written in the language of one endpoint."""
-
     @abstractmethod
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return a whole reply as JSON. ``charged_nanos`` is None where it is not known yet."""
 
 
 class ReplyFormat(WholeFormat):
-    """How replies are written in the language of one endpoint that has streams too."""
-
     @abstractmethod
     def events(self, dispatch: Dispatch) -> EventWriter:
         """Return the writer of one stream, whose first chunk has arrived."""
 
 
-# --- Chat completions -----------------------------------------------------------------------------------------------
-
-
 class ChatFormat(ReplyFormat):
-    """Replies of chat completions."""
-
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         choices = received.choices
         if dispatch.admitted.request.reasoning.is_excluded:
@@ -107,18 +97,13 @@ class ChatEventWriter(EventWriter):
         return self._before + self._between.join(choices) + self._after if choices else b""
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        """Return the usage, if the client asked for it, and the end marker."""
         if not self._include_usage:
             return sse.DONE
         usage_object = compact_json.dumps(_usage_object(usage, charged_nanos))
         return self._before + b'[],"usage":' + usage_object + b"}\n\n" + sse.DONE
 
     def error(self, error: errors.ApiError) -> bytes:
-        """Return an event that has ``error`` and nothing else.
-
-        The official clients raise at it. Made a valid chunk as well, some clients would take it for one: they would report the
-        text so far as the whole reply.
-        """
+        """Return an event that has only ``error``. In a valid chunk, some clients would take the text for whole."""
         return b"data: " + compact_json.dumps_ascii(error.body()) + b"\n\n"
 
 
@@ -148,7 +133,6 @@ def _answer_choices(choices: bytes) -> bytes:
 
 
 def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:
-    """Return the fields that every object of a reply begins with."""
     completion = dispatch.admitted.completion
     return {
         "id": completion.id,

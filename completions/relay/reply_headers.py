@@ -7,10 +7,7 @@ from gateway_project.text import dollars
 
 
 def headers(dispatch: Dispatch) -> dict[str, str]:
-    """Return the reply headers about the dispatch, as far as they are known when the reply begins.
-
-    The provider is the one of the latest attempt: the one that answered, if any did.
-    """
+    """Return the reply headers about the dispatch, as far as they are known when the reply begins, of the latest attempt."""
     headers = {
         "x-gateway-provider": dispatch.call.route.provider_slug,
         "x-gateway-attempts": str(dispatch.attempts),

@@ -23,7 +23,7 @@ record_no_verdict = circuit_breaker.record_no_verdict  # ends a probe that said 
 def may_be_asked(route: Route, account_id: UUID) -> bool:
     """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions.
 
-    The circuit is asked before the key: a request that it refuses does not use up the one that probes a refused key.
+    The circuit comes before the key: a request that it refuses does not use up the one that probes a refused key.
     """
     if local_faults.wait_seconds(route) > 0:
         return False
@@ -36,7 +36,6 @@ def may_be_asked(route: Route, account_id: UUID) -> bool:
 
 
 def record_success(route: Route, account_id: UUID) -> None:
-    """Note that the provider was reached, accepted our key, and answered."""
     circuit_breaker.record_success(route, account_id)
     local_faults.record_success(route)
     provider_keys.record_success(route)
@@ -60,7 +59,6 @@ def record_failure(route: Route, account_id: UUID, error: ProviderFailed, *, att
 
 
 def wait_seconds(route: Route, account_id: UUID) -> float:
-    """Return how long the route may not be asked for this account. Not above 0: it may be."""
     return max(
         circuit_breaker.open_seconds(route, account_id), provider_keys.wait_seconds(route), local_faults.wait_seconds(route)
     )

@@ -1,14 +1,11 @@
 """Bounds the completions that this process runs at a time: in total, for each account and for each key.
 
-A process has ``WORKER_CONNECTIONS`` connections. Completions keep theirs while the provider works, so they may take only nine
-tenths: probes and pages always find a free one.
+A process has ``WORKER_CONNECTIONS`` connections. Completions may take nine tenths: probes and pages always find a free one.
 
-A key has as many slots as it may have requests in flight, and so has an account over all its keys. Further requests are refused
-before their bodies are read. A request with an Idempotency-Key gets a slot up to twice that number: if its reply is stored, it
-starts no completion. Admission decides for all processes. The refusals of a key are paced: among many, each waits for its turn.
-
-A request takes its slot before its body is read and before money is held. It gives the slot back when the reply has ended, even
-if the client left long before.
+A key has as many slots as it may have requests in flight, and so has an account. Further requests are refused before their
+bodies are read, or money is held. A request with an Idempotency-Key gets a slot up to twice that number: if its reply is
+stored, it starts no completion. Admission decides for all processes. A slot is given back when the reply has ended, even
+without client.
 """
 
 import time
@@ -53,7 +50,6 @@ class Slot:
             process_slots.release(*self._owners)
 
     def transfer(self) -> "Slot":
-        """Return the slot for another ``with`` block, which is to release it instead."""
         self._is_taken = False
         return Slot(*self._owners)
 
@@ -71,8 +67,7 @@ class ProcessSlots:
     def take(self, key_id: str, account_id: UUID, *, is_repeatable: bool) -> Slot:
         """Take a slot. Raises ServiceUnavailable when all are taken, TooManyInFlight when the key has as many as it may.
 
-        The deployment's maximum is that of a key which this process has not read for a minute. ``is_repeatable``: its reply may
-        be stored; then only admission can say whether the request counts.
+        ``is_repeatable``: its reply may be stored, and then only admission can say whether the request counts.
         """
         if self.taken >= slots_max():
             raise errors.NoRoom("The gateway runs as many requests as it can at the moment. Try again.")
@@ -95,8 +90,7 @@ class ProcessSlots:
     def hold_back(self, key_id: str, client: Any) -> None:
         """Wait before a refusal, if the key has had many. Raises RequestTimeout when ``client`` leaves.
 
-        ``client`` is a gevent socket or None. Refusals that wait take slots, a quarter of them at most, and none that is not
-        free: no further one waits.
+        Refusals that wait take free slots, a quarter of all at most: no further one waits.
         """
         seconds = self._wait_seconds(key_id)
         if not seconds or self._held_back >= slots_max() // 4 or self.taken >= slots_max():

@@ -36,12 +36,10 @@ _UNREAD_SECONDS_MAX = 30  # in one write
 
 
 class ReplyStream:
-    """The body of a streamed reply. The constructor awaits the first chunk; it raises the ApiError of a failure before it.
+    """The body of a streamed reply. The constructor awaits the first chunk, and raises the ApiError of a failure before it.
 
-    ``failure`` is that error where a stream was given up whose reply a repetition may get. The caller gets it as any other, and
-    closes this once it is sent: the stream is read on then.
-
-    The server closes it when the client disconnects: that frees the upstream and settles.
+    ``failure`` is that error where a stream was given up whose reply a repetition may get: the caller closes this once it is
+    sent, and the stream is read on. The server closes it when the client disconnects: that frees the upstream and settles.
     """
 
     def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
@@ -51,7 +49,6 @@ class ReplyStream:
         self._first = [] if isinstance(first, errors.ApiError) else [first]
 
     def __iter__(self) -> Iterator[bytes]:
-        """Return the events, once; only the first might have been a failure."""
         return chain(self._first, self._events)  # type: ignore[arg-type]
 
     def close(self) -> None:
@@ -154,7 +151,7 @@ class _WriteDeadline(Deadline):
 
 
 class _Progress:
-    """What has been received and relayed of a stream. Settles it, whichever way it ends."""
+    """Counts what is received and relayed of a stream. Settles it, whichever way it ends."""
 
     def __init__(self, dispatch: Dispatch, checkpoint: Checkpoint, reply_format: ReplyFormat) -> None:
         self.dispatch = dispatch
@@ -170,7 +167,6 @@ class _Progress:
         return self._reply_format.events(self.dispatch)  # not earlier: the first chunk decides which model answers
 
     def relay(self, chunks: list[Chunk]) -> bytes:
-        """Count the chunks of one read. Return what is sent for them."""
         self._count(chunks)
         return self._writer.write(chunks) if chunks else sse.HEARTBEAT
 
@@ -189,7 +185,6 @@ class _Progress:
         self._checkpoint.dispatched = self.dispatch
 
     def finish(self) -> bytes:
-        """Settle a complete stream. Return its last bytes."""
         usage = self._usage
         if usage is None or self._reported_bytes < self._relayed_bytes:
             usage = self._usage_so_far()
@@ -212,10 +207,7 @@ class _Progress:
         return self._writer.error(failure.error)
 
     def settle_disconnected(self, upstream: ChunkStream) -> None:
-        """Settle a stream whose client disconnected. Read it to its end first: its provider will charge for all of it.
-
-        Where the provider stops charging at a closed connection, close it instead.
-        """
+        """Settle a stream whose client left. Read it to its end, unless its provider stops charging when it is closed."""
         try:
             if not self.dispatch.is_cancellable:
                 self._read_to_end(upstream)
@@ -232,7 +224,7 @@ class _Progress:
     def settle_late(self) -> None:
         """Read a stream that was given up to its end, for a repetition. Charge what its provider reports, or else nothing."""
         upstream = self.dispatch.resume_late()
-        self._checkpoint = Checkpoint()  # of nobody: the caller gets no text of it if this process dies
+        self._checkpoint = Checkpoint()  # of no row: the caller gets no text of it if this process dies
         try:
             self._read_to_end(upstream)
         except ProviderFailed as failure:

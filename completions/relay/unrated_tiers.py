@@ -7,7 +7,6 @@ import logging
 import time
 from functools import partial
 
-import gevent
 from django.db.models.functions import Now
 
 from completions import models
@@ -15,7 +14,7 @@ from completions.chat import Route
 from completions.pricing import meters
 from completions.providers import served_tiers
 from gateway_project import metrics
-from gateway_project.db import pool, repetition
+from gateway_project.db import repetition
 
 logger = logging.getLogger("gateway.unrated_tiers")
 
@@ -30,10 +29,6 @@ def record(route: Route, tier: str) -> None:
         return
     _next_at[route.id] = time.monotonic() + _PAUSE_SECONDS
     failure = f"cannot note that {route.provider_slug} served {route.upstream_model} at a tier without rates"
-    gevent.spawn(repetition.attempt, partial(_write, route.id, tier), logger=logger, failure=failure)
-
-
-def _write(route_id: int, tier: str) -> None:
-    with pool.time_limit():
-        shown = tier[: models.Route.UNRATED_TIER_CHARACTERS_MAX]
-        models.Route.objects.filter(pk=route_id).update(unrated_tier=shown, unrated_tier_at=Now())
+    shown = tier[: models.Route.UNRATED_TIER_CHARACTERS_MAX]
+    update = partial(models.Route.objects.filter(pk=route.id).update, unrated_tier=shown, unrated_tier_at=Now())
+    repetition.spawn_write(update, logger=logger, failure=failure)

@@ -12,7 +12,7 @@ def relay(dispatch: Dispatch, reply_format: WholeFormat) -> bytes:
     """Return the reply as JSON in the given format, settled. Raises the ApiError of the failure."""
     try:
         with checkpoints.track(dispatch.admitted.completion):
-            received = attempts.complete(dispatch)
+            received = attempts.whole(dispatch)
         dispatch.unknown_finish_reason = received.unknown_finish_reason
         usage = received.usage or charge.estimate(dispatch, received.text_bytes)
         expected_nanos = charge.expected_nanos(dispatch, usage)

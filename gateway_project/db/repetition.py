@@ -20,6 +20,16 @@ def attempt(work: Callable[[], object], *, logger: logging.Logger, failure: str)
         pool.release_connection()
 
 
+def spawn_write(write: Callable[[], object], *, logger: logging.Logger, failure: str) -> None:
+    """Attempt a short write in a greenlet of its own: no request waits for it."""
+
+    def write_in_time() -> None:
+        with pool.time_limit():
+            write()
+
+    gevent.spawn(attempt, write_in_time, logger=logger, failure=failure)
+
+
 def repeat(work: Callable[[], object], seconds: float, *, logger: logging.Logger, failure: str) -> None:
     """Attempt the work after each pause of so many seconds, in a greenlet of its own, for the life of this process."""
     gevent.spawn(_repeat, work, seconds, logger, failure)

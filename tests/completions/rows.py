@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from billing.models import Account, Hold, LedgerEntry
-from completions.charging import settlement
 from completions.models import Completion
+from completions.relay import charge
 from gateway_project import metrics
 from keys.models import SpendingDay
 from tests.ledger_audit import assert_ledger_is_consistent
@@ -51,7 +51,7 @@ def disconnect(reply: Any) -> None:
 def abandon(reply: Any) -> None:
     """Close a reply as if its process had died: nothing of it is settled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(settlement, "_resolve_or_store", lambda resolution: None)
+        patch.setattr(charge, "commit_or_store", lambda resolution: None)
         disconnect(reply)
 
 

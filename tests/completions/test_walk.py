@@ -9,6 +9,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -21,12 +22,12 @@ from tests import chat
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 APPS = ("billing/", "keys/", "completions/")
-MODULES_MAX = 12
+MODULES_MAX, CLIMBS_MAX = 11, 3
 GOALS: list[Callable[..., Any]] = [holds.place, OpenAIAdapter.complete, writer.debit_usage]
 
 
-def followed(run: Callable[[], Any], goals: list[Callable[..., Any]]) -> list[str]:
-    """Return the modules on the call stack when ``run`` first enters each of the goals, each once, in their order."""
+def followed(run: Callable[[], Any], goals: list[Callable[..., Any]]) -> list[list[str]]:
+    """Return the modules on the call stack when ``run`` first enters each of the goals, in their order."""
     stacks: dict[CodeType, list[str]] = {}
     codes = [inspect.unwrap(goal).__code__ for goal in goals]
 
@@ -39,7 +40,14 @@ def followed(run: Callable[[], Any], goals: list[Callable[..., Any]]) -> list[st
         run()
     finally:
         sys.setprofile(None)
-    return list(dict.fromkeys(module for code in codes for module in stacks[code]))
+    return [stacks[code] for code in codes]
+
+
+def climbs(stack: list[str]) -> set[tuple[str, str]]:
+    """Return where a call returns to a module that the walk had left."""
+    return {
+        (left, entered) for place, (left, entered) in enumerate(pairwise(stack)) if entered in stack[:place] and entered != left
+    }
 
 
 def modules(frame: FrameType | None) -> list[str]:
@@ -61,6 +69,8 @@ def in_the_readme() -> list[str]:
 
 @pytest.mark.usefixtures("large", "upstream")
 def test_a_request_reaches_the_ledger_by_the_modules_that_the_readme_names(api):
-    walk = followed(lambda: chat.ask(api, model="acme/large"), GOALS)
+    stacks = followed(lambda: chat.ask(api, model="acme/large"), GOALS)
+    walk = list(dict.fromkeys(module for stack in stacks for module in stack))
     assert walk == in_the_readme()
     assert len(walk) <= MODULES_MAX
+    assert len(set.union(*map(climbs, stacks))) <= CLIMBS_MAX

@@ -12,7 +12,7 @@ from billing import locks
 from billing.ledger import audit, movements, writer
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as completions_audit
-from completions.charging import settlement
+from completions.charging import batch
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import Resolution
 from completions.models import Completion, Price
@@ -58,7 +58,7 @@ def unsettle(account: Account, key: ApiKey) -> None:
             counted_tokens=1,
         )
     left = Completion.objects.get(pk="released")
-    settlement.resolve(Resolution(CompletionRecord.from_row(left), ServedBy.from_row(left), Completion.Settlement.RELEASED))
+    batch.commit(Resolution(CompletionRecord.from_row(left), ServedBy.from_row(left), Completion.Settlement.RELEASED))
 
 
 @pytest.fixture

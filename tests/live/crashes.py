@@ -54,7 +54,7 @@ _WRITE, _ANSWER = (
     "gateway_project.db.pipelined_transaction:PipelinedTransaction.write",
     "gateway_project.db.pipelined_transaction:_Pipeline._read",
 )
-_SETTLE = "completions.charging.settlement:settle"
+_SETTLE = "completions.relay.charge:settle"
 _ASK, _BEGIN = "gateway_project.net.http:send", "gateway_project.net.http:AwaitedResponse.begin"
 
 POINTS = [

@@ -1,10 +1,8 @@
-"""Checkpoints: how far each running completion has come, written to its row every few seconds.
+"""Checkpoints: how far each running completion has come, written to its row every few seconds, for all of a worker together.
 
-They are all that a process leaves behind when it dies. A worker writes one statement for everything that it runs. A checkpoint
-that has grown old tells the sweeper that no process will settle this completion any more, and how much of it was relayed.
-
-A settlement that waits in the outbox keeps its completion alive in the same way, for as long as a worker of its host runs: else
-the sweeper of another host would charge an estimate, of what the outbox knows exactly.
+A checkpoint that has grown old tells the sweeper that no process will settle this completion, and how much of it was relayed. A
+settlement that waits in the outbox is kept alive in the same way, for as long as a worker of its host runs: else the sweeper of
+another host would estimate what the outbox knows.
 """
 
 import logging
@@ -66,7 +64,6 @@ class track:  # noqa: N801  a context manager
 
 
 def write_regularly() -> None:
-    """Write checkpoints every few seconds for the life of this worker."""
     repetition.repeat(write, INTERVAL_SECONDS, logger=logger, failure="cannot write checkpoints")
 
 
@@ -98,10 +95,7 @@ def write() -> None:
 
 
 def announce(waiting_ids: Sequence[str]) -> None:
-    """Write a checkpoint for completions whose settlements wait on disk, and let their holds last a while longer.
-
-    Locked rows are skipped: they are being settled.
-    """
+    """Write a checkpoint for completions whose settlements wait on disk, and prolong their holds. Locked rows are skipped."""
     if not waiting_ids:
         return
     sql = f"""

@@ -2,12 +2,11 @@
 
 A process that is frozen, or cannot reach the database for a minute, looks dead: the sweeper of another host releases its hold,
 or charges by its checkpoint. The late settlement knows the real cost. Entries, holds and completions never change, so a
-correction is a completion of its own. It repeats the corrected completion with the exact usage, and is charged the difference.
-An overcharge is credited in the same transaction.
+correction is a completion of its own, which repeats the corrected one. It is charged what is missing of the dearest run under
+the Idempotency-Key; an overcharge is credited in the same transaction.
 
 A correction counts on the day of its request, and asks for no limits: the request was admitted within them. It takes no more
-than the balance has; the rest is the operator's loss. Runs of a request under one Idempotency-Key cost together as much as the
-dearest of them: the correction is charged what is missing.
+than the balance has; the rest is the operator's loss.
 """
 
 import logging
@@ -20,7 +19,7 @@ from msgspec import structs
 from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
 from completions.charging import batch
-from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.batch import Admission, AdmissionLost, LockedRows
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
@@ -39,14 +38,15 @@ _HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once, or by the next t
 def correct(late: Resolution) -> int | Skipped | None:
     """Book the difference between a late settlement and what the sweeper charged. Return the nanodollars charged.
 
-    Return None when the sweeper charged nothing else, or that is corrected; Skipped when another session locks the account, or
-    the request runs again under its Idempotency-Key. Raises the database's errors.
+    Return None when there is nothing to correct, or no longer; Skipped when the account is locked, or the request runs again.
     """
     if late.settlement in SWEPT:  # an estimate corrects nothing
         return None
     runs = _runs(late.completion.id)
     [swept] = [run for run in runs if run.pk == late.completion.id]
-    begun = runs.pop() if _is_begun(runs[-1], swept) else None  # by a try that a lock or its process's death ended
+    begun, last = None, runs[-1]
+    if last.pk != swept.pk and last.settlement is None and last.request_id == swept.request_id:
+        begun = runs.pop()  # its hold was placed by a try that a lock or its process's death ended
     if swept.settlement not in SWEPT or _find_correction(swept, runs):
         return None
     if late.usage is None and not swept.cost_nanos:
@@ -54,16 +54,14 @@ def correct(late: Resolution) -> int | Skipped | None:
     if runs[-1].settlement is None:
         return Skipped()
     correction = _correction(late, swept, runs)
-    charged_nanos = _begin_and_commit(correction) if begun is None else _end(correction, begun)
+    if begun is None:
+        charged_nanos = _begin_and_commit(correction)
+    else:
+        charged_nanos = _commit(replace(correction, completion=CompletionRecord.from_row(begun)))
     if charged_nanos is None:
         return Skipped()
     _report(swept, correction, charged_nanos)
     return charged_nanos
-
-
-def _is_begun(last: Completion, swept: Completion) -> bool:
-    """Return whether the last run corrects this one, with a hold in place and no settlement yet."""
-    return last.pk != swept.pk and last.settlement is None and last.request_id == swept.request_id
 
 
 def _begin_and_commit(correction: "Correction") -> int | None:
@@ -77,21 +75,13 @@ def _begin_and_commit(correction: "Correction") -> int | None:
     return _commit(correction) if isinstance(held, int) else None
 
 
-def _end(correction: "Correction", begun: Completion) -> int | None:
-    """The same for a correction whose hold an earlier try has placed."""
-    return _commit(replace(correction, completion=CompletionRecord.from_row(begun)))
-
-
 def _commit(correction: "Correction") -> int | None:
     [outcome] = batch.commit_together([correction])
     return outcome if isinstance(outcome, int) else None
 
 
 def _runs(completion_id: str) -> list[Completion]:
-    """Return all runs of the completion's request under its Idempotency-Key, with their corrections, in order.
-
-    Raises AdmissionLost if a crash of the database has just forgotten the completion.
-    """
+    """Return all runs of the request under its Idempotency-Key, corrections too, in order. Raises AdmissionLost."""
     with pool.time_limit():
         rows = Completion.objects.select_related("price")
         runs = list(rows.filter(pk=completion_id))
@@ -112,8 +102,10 @@ def _find_correction(run: Completion, runs: list[Completion]) -> Completion | No
 
 def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> "Correction":
     charged_nanos = runs[0].charged_before_nanos + sum(run.cost_nanos or 0 for run in runs)
-    returned = _returned(runs)
-    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=swept.pk)  # the most that it could be charged
+    references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}  # of what corrections gave back
+    entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
+    returned = {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
+    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=swept.pk)  # it could be charged no more
     cost_nanos = min(late.cost_nanos or 0, swept.charged_before_nanos + held_nanos)
     others = [_find_correction(run, runs) or run for run in runs if run.pk != swept.pk]
     dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)
@@ -144,18 +136,11 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     )
 
 
-def _returned(runs: list[Completion]) -> dict[str, int]:
-    """Return what corrections gave back of these runs, by completion id."""
-    references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}
-    entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
-    return {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
-
-
 def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) -> tuple[tuple[str, int], ...]:
-    """Divide the overcharge among the runs. Return the ids of runs, and the nanodollars that each of them gives back.
+    """Divide the overcharge among the runs, the corrected one first. Return ids, and the nanodollars that each gives back.
 
-    The corrected run comes first, and no run gives back more than it was charged. Only runs that the sweeper charged count, on
-    the key and day of the corrected run: a correction changes the spending of one key on one day.
+    None gives back more than it was charged. Only runs that the sweeper charged count, and only on the key and day of the
+    corrected run, because a correction changes the spending of one key on one day.
     """
     divided, place = [], (swept.key_id, swept.spending_day)
     for run in sorted(runs, key=lambda run: run.pk != swept.pk):
@@ -167,14 +152,12 @@ def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) 
 
 
 def _cost_nanos(run: Completion) -> int:
-    """Return what a run would have cost alone."""
     if run.completion_tokens is None or run.settlement in (Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED):
         return 0
     return run.price.sheet.cost_nanos(run.usage, run.images)
 
 
 def _report(first: Completion, correction: "Correction", charged_nanos: int) -> None:
-    """Count and log what was corrected."""
     metrics.count_completion(correction.served_by.model_id, correction.settlement)
     lost_nanos = correction.completion.due_nanos(correction.cost_nanos or 0) - charged_nanos
     metrics.operator_loss_nanos.inc(lost_nanos)
@@ -192,16 +175,13 @@ def _report(first: Completion, correction: "Correction", charged_nanos: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Beginning(CompletionOperation):
+class _Beginning(Admission):
     """Admits a correction, with a hold of what is payable, or of what the balance has. A retry of the request waits for it."""
 
     completion: CompletionRecord
     payable_nanos: int
-    is_settlement = False
-    had_spending_limit = False
 
-    def decide(self, rows: LockedRows) -> int:
-        """Return what is held."""
+    def apply(self, rows: LockedRows) -> int:
         amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
         rows.begin(structs.replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
         rows.writes.runs_followed.append((self.completion.repeats or "", self.completion.id))
@@ -210,7 +190,7 @@ class _Beginning(CompletionOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Resolution):
-    """Ends the completion that corrects another, of ``corrected_id``, and gives back what was charged too much.
+    """Ends the completion that corrects another, and gives back what was charged too much.
 
     ``payable_nanos`` is what it may be charged; ``overcharges`` are the ids of completions, and what is given back of each.
     """

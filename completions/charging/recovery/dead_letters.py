@@ -1,22 +1,22 @@
-"""Books or discards dead letters: settlements on disk that could not be applied (``outbox``). An operator decides.
+"""Books or discards dead letters: settlements on disk that could not be applied. An operator decides.
 
-A completion that the database forgot is admitted again and settled (``readmission``), as soon as its account can pay it. One
-whose caller has sent the request again under its Idempotency-Key, and paid for that, is not booked.
+A completion that the database forgot is admitted again and settled (``owed``), as soon as its account can pay it. One whose
+caller has sent the request again under its Idempotency-Key, and paid for that, is not booked.
 """
 
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from completions.charging import settlement
-from completions.charging.batch import AdmissionLost
-from completions.charging.recovery import journal, outbox, readmission
+from completions.charging.recovery import journal, outbox, owed, readmission, record
 from completions.charging.resolution import Resolution
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from gateway_project.db.group_commit import Skipped
 
 logger = logging.getLogger("gateway.outbox")
@@ -31,8 +31,6 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A file, and the resolution in it unless it is unreadable."""
-
     path: Path
     kind: Kind
     resolution: Resolution | None = None
@@ -68,47 +66,32 @@ def find() -> list[DeadLetter]:
 
 
 def _open(path: Path) -> DeadLetter:
+    with cell.use(directory.find_again(record.account_of(path))):
+        row = owed.find_rows([path.stem]).get(path.stem)
     try:
-        return DeadLetter(path, Kind.KNOWN, outbox.load(path))
-    except AdmissionLost:
-        pass
-    except (outbox.Unreadable, OSError):
+        resolution = record.load(path, row)
+    except (record.Unreadable, OSError):
         return DeadLetter(path, Kind.UNREADABLE)
-    try:
-        resolution = outbox.load_forgotten(path)
-    except (outbox.Unreadable, OSError):
-        return DeadLetter(path, Kind.UNREADABLE)
+    if row:
+        return DeadLetter(path, Kind.KNOWN, resolution)
     is_key_unknown = resolution.reply_retention and not resolution.reply_retention.key  # in files of earlier releases
     return DeadLetter(path, Kind.REPEATABLE if is_key_unknown else Kind.FORGOTTEN, resolution)
 
 
 def book(letter: DeadLetter) -> int:
-    """Charge a dead letter and delete its file. Return the nanodollars charged. Raises NotBooked, or the database's errors.
-
-    Safe to repeat, also after a failure in the middle of it.
-    """
+    """Charge a dead letter and delete its file. Return the nanodollars charged. Safe to repeat. Raises NotBooked."""
     resolution = letter.resolution
     if resolution is None or letter.kind is Kind.REPEATABLE:
         raise NotBooked(letter.kind.value)
     with resolution.in_its_cell():
-        if letter.kind is Kind.FORGOTTEN:
-            resolution = _readmit(resolution)
-        [outcome] = settlement.resolve_all([resolution])
+        known_ids = [letter.completion_id] if letter.kind is Kind.KNOWN else []
+        [outcome] = owed.settle_all([resolution], known_ids=known_ids)
     if isinstance(outcome, Skipped):
         raise NotBooked("another session locks its account")
     if not isinstance(outcome, int):
         raise NotBooked(str(outcome) if outcome else "its hold was resolved before")
     letter.path.unlink(missing_ok=True)
     return outcome
-
-
-def _readmit(forgotten: Resolution) -> Resolution:
-    [outcome] = readmission.readmit_all([forgotten])
-    if isinstance(outcome, Skipped):
-        raise NotBooked("another session locks its account")
-    if isinstance(outcome, Exception):
-        raise NotBooked(str(outcome))
-    return replace(forgotten, completion=outcome)
 
 
 def discard(letter: DeadLetter) -> None:

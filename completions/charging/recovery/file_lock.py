@@ -12,10 +12,7 @@ _PAUSE_SECONDS = 0.1
 
 @contextmanager
 def locked(directory: Path, wait_seconds: float = 0) -> Iterator[bool]:
-    """Lock the directory. Yield whether that was possible, after waiting for one that has locked it.
-
-    A process that dies lets go of it.
-    """
+    """Lock the directory, as long as this process lives. Yield whether that was possible after waiting."""
     descriptor = os.open(directory, os.O_RDONLY)
     gives_up_at = time.monotonic() + wait_seconds
     try:

@@ -1,13 +1,12 @@
 """Keeps the charges of the last minutes on disk, so that a failover to a standby loses none of them unseen.
 
 A standby may lack the last commits of the primary that it replaces. With ``SETTLEMENT_JOURNAL_MINUTES`` each process appends
-what it has committed to a file of its own for each minute, in a directory of the outbox. ``replay`` finds what the database
-does not have any more, and gives it to the outbox: a hold that is open again is charged, and a completion that is unknown is
-admitted again, and charged. Old files are deleted only while the database is the one that they were compared with: what was
+what it has committed to a file of its own for each minute, a ``record`` in a line. ``replay`` gives the outbox what the
+database no longer has. Old files are deleted only while the database is the one that they were compared with: what was
 charged in the minutes before a failover is there however long the failover takes.
 
-A process writes no more than one line for a charge, and does not wait for the disk: the journal outlives the database's host,
-not its own. A release is not recorded: the sweeper releases a hold that is open again.
+A process does not wait for the disk: the journal outlives the database's host, not its own. A release is not recorded: the
+sweeper releases a hold that is open again.
 """
 
 import json
@@ -27,7 +26,7 @@ from typing import IO
 from django.conf import settings
 from django.db import connection
 
-from completions.charging.recovery import file_lock, outbox
+from completions.charging.recovery import file_lock, outbox, record
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors
@@ -41,26 +40,21 @@ _BATCH_LINES = 500  # for which the database is asked together
 
 
 class Found(Enum):
-    """What became of a charge in the journal."""
-
     SETTLED = "still settled"
     LOST = "not settled any more"
     KEPT = "a dead letter already, or discarded"
 
 
-# --- Record -----------------------------------------------------------------------------------------------------------
-
-
 _open: tuple[int, IO[str]] | None = None  # the minute of this process's latest file, and the file
 
 
-def record(resolution: Resolution) -> None:
+def append(resolution: Resolution) -> None:
     """Write down a charge that is committed, where a journal is kept. Does not raise: its reply must not fail for it."""
     if resolution.reply_retention:  # a retry after a failover is told that the reply is not stored, and does not run
         resolution = replace(resolution, reply_retention=replace(resolution.reply_retention, sealed_reply=None))
     try:
         file = _file(int(time.time()) // 60)
-        file.write(outbox.dumps(replace(resolution, response=None)) + "\n")
+        file.write(record.dumps(replace(resolution, response=None)) + "\n")
         file.flush()
     except OSError as error:
         facts = {"completion": resolution.completion.id}
@@ -68,7 +62,6 @@ def record(resolution: Resolution) -> None:
 
 
 def _file(minute: int) -> IO[str]:
-    """Return the file of a minute."""
     global _open
     if _open is None or _open[0] != minute or not Path(_open[1].name).exists():
         if _open is not None:
@@ -80,8 +73,7 @@ def _file(minute: int) -> IO[str]:
 
 
 def _directory() -> Path:
-    path: Path = settings.OUTBOX_DIR / "journal"
-    return path
+    return Path(settings.OUTBOX_DIR, "journal")
 
 
 def _files() -> list[Path]:
@@ -92,15 +84,11 @@ def _minute(path: Path) -> int:
     return int(path.name.partition("-")[0])
 
 
-# --- Replay -----------------------------------------------------------------------------------------------------------
-
-
 def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found]:
-    """Give the outbox each charge of this host's journal that the database does not have any more. Count what was found.
+    """Give the outbox each charge of this host's journal that the database no longer has. Count what was found. Safe to repeat.
 
-    Safe while the gateway serves, and safe to repeat: a hold is resolved once. Waits for another process of this host that
-    does the same: else it might give back what the dead letters of the first have counted as lost. Raises the database's error
-    when it is unavailable.
+    Waits for another process of this host that does the same: else it might give back what its dead letters have counted as
+    lost.
     """
     if not _directory().exists():
         return Counter()
@@ -142,8 +130,8 @@ def _charges(lines: list[str]) -> dict[str, tuple[str, str]]:
     charges = {}
     for line in lines:
         try:
-            record = json.loads(line)
-            charges[record["completion"]] = (record["settlement"], line)
+            charge = json.loads(line)
+            charges[charge["completion"]] = (charge["settlement"], line)
         except (ValueError, LookupError, TypeError) as error:
             logger.error("a line of the journal cannot be read, and its charge may be lost: %s", error)
     return charges
@@ -172,9 +160,6 @@ def _discarded(completion_id: str) -> Path:
     return _directory() / f"{completion_id}.discarded"
 
 
-# --- Failover ---------------------------------------------------------------------------------------------------------
-
-
 def replay_regularly() -> None:
     """Look every few seconds whether the database is another one than before, for the life of this worker."""
     if settings.SETTLEMENT_JOURNAL_MINUTES:
@@ -182,10 +167,9 @@ def replay_regularly() -> None:
 
 
 def replay_after_failover() -> Counter[Found]:
-    """Replay once for each start and each timeline of the database, and delete old files while it is still the same.
+    """Replay once for each start and each timeline of the database, and delete old files while it is the same.
 
-    A standby begins a timeline when it is promoted. A server that starts may have older files, such as those of a snapshot. One
-    process of a host does this: the others leave it to that one.
+    A standby begins a timeline when it is promoted. A server that starts may have older files, such as those of a snapshot.
     """
     if not settings.SETTLEMENT_JOURNAL_MINUTES or not _directory().exists():
         return Counter()
@@ -205,7 +189,6 @@ def replay_after_failover() -> Counter[Found]:
 
 
 def _delete_old(minute: int) -> None:
-    """Delete the files of earlier minutes, also of processes that have ended."""
     for path in _files():
         if _minute(path) < minute:
             path.unlink(missing_ok=True)
@@ -217,7 +200,7 @@ def _delete_old(minute: int) -> None:
 def _database() -> str:
     """Return what tells the database from what it was before: its timeline, when its server started, and when it last crashed.
 
-    A crash of one of its processes makes PostgreSQL recover without a new start. It forgets its statistics then.
+    After a crash of one of its processes PostgreSQL recovers without a new start, and has reset its statistics.
     """
     with pool.time_limit(), connection.cursor() as cursor:
         cursor.execute(

@@ -1,9 +1,9 @@
 """Admits completions again that the database has forgotten, so that their settlements on disk can be applied.
 
 An admission does not wait for the disk, and a standby may lack the last commits of the primary that it replaces. So a crash or
-a failover can forget a completion whose caller has its reply. It was admitted within its key's limits once: they are not asked
-again, but its cost counts in them. Its caller may have sent the request again under its Idempotency-Key, and paid for that:
-then it is not admitted again. Else its key is stored again, so that a repetition after this gets the reply, and pays nothing.
+a failover can forget a completion whose caller has its reply. Its key's limits are not asked again, but its cost counts in
+them. If its caller has sent the request again under its Idempotency-Key, and paid for that, it is not admitted. Else its key is
+stored again, so that a later repetition gets the reply.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from msgspec import structs
 
 from billing.models import Account
 from completions.charging import batch, idempotency
-from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.batch import Admission, AdmissionLost, LockedRows
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
@@ -33,9 +33,9 @@ _HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, t
 def readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exception]:
     """Admit the completions of these resolutions again, as of now, in one transaction, each with a hold of what it costs.
 
-    Return for each the completion as it is admitted now; Skipped when another session locks its account, TiedUp when running
-    requests hold the money; or the error because of which it cannot be admitted. Raises the database's errors, also those of a
-    standby that is not promoted yet: it may come to know what it does not know now.
+    Return for each the completion as it is admitted now, Skipped when its account is locked, TiedUp when running requests hold
+    the money, or the error that rules it out. Raises the database's errors: a standby may come to know what it does not know
+    now.
     """
     if not forgotten:
         return []
@@ -51,7 +51,7 @@ def readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exce
 
 
 def _wait(operation: "Readmission") -> CompletionRecord | Exception:
-    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it is locked, or waits in vain."""
+    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it stays locked."""
     with pool.time_limit():
         is_locked = (
             Account.objects.filter(pk=operation.account_id).exists() and ApiKey.objects.filter(pk=operation.key_id).exists()
@@ -59,7 +59,8 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
     if is_locked:
         return Skipped()
     try:
-        readmitted: CompletionRecord = batch.commit(operation)  # it waits for locks, and so finds out what there is
+        # In another cell the completion may be known. This waits for locks, and so finds out what there is.
+        readmitted: CompletionRecord = batch.commit_here(operation)
     except (errors.ApiError, AdmissionLost) as refusal:
         return Skipped() if operation.has_moved() else refusal
     except WaitTimedOut:
@@ -68,22 +69,18 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
 
 
 @dataclass(frozen=True, slots=True)
-class Readmission(CompletionOperation):
+class Readmission(Admission):
     """Admits a forgotten completion again, as of now, with a hold of what it costs. ``ended`` is how it ended."""
 
     completion: CompletionRecord
     amount_nanos: int
     ended: Resolution
-    is_settlement = False
-    had_spending_limit = False
-    follows_moves = False  # in another cell the completion may be known
 
     @property
-    def idempotency_key(self) -> IdempotencyKey | None:  # type: ignore[override]  # others write its row by completion id
+    def idempotency_key(self) -> IdempotencyKey | None:
         return self.ended.reply_retention.key if self.ended.reply_retention else None
 
-    def decide(self, rows: LockedRows) -> CompletionRecord:
-        """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""
+    def apply(self, rows: LockedRows) -> CompletionRecord:
         if self.completion_id in rows.holds:  # in a rerun
             return CompletionRecord.from_row(rows.completions[self.completion_id])
         if self.account_id not in rows.accounts or self.key_id not in rows.keys:
@@ -108,11 +105,11 @@ class Readmission(CompletionOperation):
         return completion
 
     def _require_unrepeated(self, rows: LockedRows) -> None:
-        """Raises AdmissionLost if the request was sent again under its Idempotency-Key, or if nobody can know."""
+        """Raises AdmissionLost if the request was sent again under its Idempotency-Key, or if that is unknown."""
         key = self.idempotency_key
         if key is None or rows.now > self.completion.created_at + _REPETITION_IS_KNOWN_FOR:
             raise AdmissionLost(f"{REPEATABLE}; it was to cost {self.amount_nanos} nanodollars")
         stored = rows.idempotency_keys.get((self.account_id, key.value))
-        # What the completion itself repeats, the key leads to again: the database forgot that it led to the completion.
+        # The key leads again to the completion that this one repeats: the database forgot that it led to the completion.
         if stored and stored.expires_at > rows.now and stored.completion_id != self.completion.repeats:
             raise AdmissionLost(f"its caller has repeated it as {stored.completion_id}; it was to cost {self.amount_nanos}")

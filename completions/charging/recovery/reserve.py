@@ -1,9 +1,8 @@
 """Reserves room on the disk for settlements: none is lost when something else fills the disk.
 
 A file of zeros in the outbox's directory takes the room. When the disk is full, the file shrinks by the size of a settlement,
-which is then stored without its reply or response. The file grows again when there is room. When file and disk have no room
-left, or the disk takes no writes, requests are refused before anything is held (``refusal``): without the database, their cost
-could be recorded nowhere.
+which is then stored without its reply or response. When file and disk have no room left, or the disk takes no writes, requests
+are refused before anything is held (``refusal``): without the database, their cost could be recorded nowhere.
 """
 
 import errno
@@ -24,7 +23,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 _BYTES = 2**24  # some thousand settlements: more than run in the processes of a host
 _STEP_BYTES = 2**16  # given up at a time: a settlement takes a few blocks, and its directory perhaps one
 
-_had_bytes = 0  # the most that the reserve had since this process began
+_had_bytes = 0  # the maximum of the reserve since this process began
 refusal: OSError | None = None  # why no settlement can be kept on disk at present
 
 
@@ -51,7 +50,7 @@ def _keep() -> OSError | None:
 
 
 def _fill_up(descriptor: int) -> None:
-    """Allocate the reserve, or half of the room that the disk has if that is less. What was given up is taken back whole."""
+    """Allocate the reserve, or half of the room that the disk has if that is less. All that was given up is taken back."""
     global _had_bytes
     size_bytes, free_bytes = _room_bytes(descriptor)
     has_bytes = size_bytes + free_bytes
@@ -66,16 +65,12 @@ def _fill_up(descriptor: int) -> None:
 
 
 def _room_bytes(descriptor: int) -> tuple[int, int]:
-    """Return the bytes of the reserve, and those that are free on its disk."""
     disk = os.fstatvfs(descriptor)
     return os.fstat(descriptor).st_size, disk.f_bavail * disk.f_frsize
 
 
 def spend(write: Callable[[], None]) -> OSError | None:
-    """Call ``write``, which the disk refused because it is full, and give up room until it succeeds. Return its last error.
-
-    Waits for other processes: call it in a thread.
-    """
+    """Call ``write``, and give up room until the full disk takes it. Return its last error. Call it in a thread: it waits."""
     global refusal
     try:
         with _locked_reserve() as descriptor:
@@ -106,6 +101,5 @@ def _locked_reserve() -> Iterator[int]:
 
 
 def require() -> None:
-    """Raises HostUnavailable while no settlement can be kept on disk."""
     if refusal:
         raise errors.HostUnavailable("The gateway cannot take requests at present, because its disk is full. Try again.")

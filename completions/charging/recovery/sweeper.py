@@ -2,7 +2,7 @@
 
 import logging
 import time
-from functools import partial
+from collections.abc import Callable
 from uuid import UUID
 
 import gevent
@@ -10,9 +10,13 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
-from completions.charging import settlement
-from completions.charging.recovery import checkpoints, journal, outbox
+from completions.charging import batch
+from completions.charging.records import CompletionRecord, ServedBy
+from completions.charging.recovery import checkpoints, drains, journal, outbox, owed
+from completions.charging.resolution import ReplyRetention, Resolution
+from completions.estimates import cost
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from gateway_project import errors
 from gateway_project.db import cell, everywhere, pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
@@ -28,8 +32,9 @@ _LEFT_TO_THE_NEXT_RUN = (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut)
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
     failures = []
-    # First: the outbox has the exact cost, of which a checkpoint gives only an estimate. Where a cell is away, others go on.
-    for work in (journal.replay_after_failover, partial(outbox.drain, settlement.resolve_all)):
+    # First: the outbox has the exact cost, of which a checkpoint gives only an estimate. An unavailable cell holds up no other.
+    first: list[Callable[[], object]] = [journal.replay_after_failover, drains.drain]
+    for work in first:
         try:
             work()
         except outbox.UNAVAILABLE as error:
@@ -47,25 +52,17 @@ def _release_of_cell() -> int:
     resolved, failed_ids = 0, set[UUID]()
     for completion in _still_abandoned():
         try:
-            resolved += _resolve(completion)
+            resolved += resolve(completion)
         except _LEFT_TO_THE_NEXT_RUN as error:
             if completion.account_id not in failed_ids:  # one line for each account: all its holds may fail for one reason
-                _report_failure(completion, error)
+                message = "cannot release the hold of %s, and perhaps others of account %s, in this run: %s"
+                completion_id, account_id, reason = completion.pk, str(completion.account_id), errors.reason(error)
+                facts = {"completion": completion_id, "account": account_id}
+                logger.error(message, completion_id, account_id, reason, extra=facts)
             failed_ids.add(completion.account_id)
     if resolved:
         logger.warning("resolved %s holds that were not settled in time", resolved)
     return resolved
-
-
-def _report_failure(completion: Completion, error: Exception) -> None:
-    account_id = str(completion.account_id)
-    logger.error(
-        "cannot release the hold of %s, and perhaps others of account %s, in this run: %s",
-        completion.pk,
-        account_id,
-        errors.reason(error),
-        extra={"completion": completion.pk, "account": account_id},
-    )
 
 
 def sweep_at_start() -> None:
@@ -73,10 +70,23 @@ def sweep_at_start() -> None:
     gevent.spawn(repetition.attempt, release_expired_holds, logger=logger, failure="cannot sweep at the start")
 
 
-def _resolve(completion: Completion) -> bool:
-    if not completion.relayed_bytes:
-        return settlement.expire(completion)
-    return settlement.recover(completion, completion.relayed_bytes)
+def resolve(completion: Completion) -> bool:
+    """Charge an estimate of the prompt and of the text that the last checkpoint noted, or release the hold if that is none.
+
+    Return False when the hold was resolved before.
+    """
+    record, served_by = CompletionRecord.from_row(completion), ServedBy.from_row(completion)
+    resolution = Resolution(record, served_by, Completion.Settlement.EXPIRED)
+    if completion.relayed_bytes:
+        tokens = cost.estimate_tokens(completion.relayed_bytes)
+        usage = Usage(completion.prompt_estimate, tokens, tier=completion.service_tier or "")
+        cost_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
+        retention = ReplyRetention(None, is_kept=False)
+        resolution = Resolution(record, served_by, Completion.Settlement.RECOVERED, usage, cost_nanos, retention)
+    charged_nanos: int | None = batch.commit(resolution)
+    if charged_nanos is not None:
+        owed.report(resolution, charged_nanos)
+    return charged_nanos is not None
 
 
 def _still_abandoned() -> list[Completion]:

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.charging import admission, idempotency, preadmission, stored_responses
+from completions.charging import admission, early_refusal, idempotency, stored_responses
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
@@ -133,7 +133,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
     def require_admissible(self) -> None:
         caller = self.request.user
         assert isinstance(caller, Caller)
-        preadmission.require_admissible(caller, self.request.META.get("HTTP_IDEMPOTENCY_KEY"))
+        early_refusal.require_admissible(caller, self.request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request = super().read(fields, raw, pause)

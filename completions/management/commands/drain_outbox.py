@@ -5,9 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from completions.charging import settlement
-from completions.charging.recovery import outbox
-from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery import drains
+from completions.charging.recovery.drains import Outcome
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -15,7 +14,7 @@ class Command(OperatorCommand):
     help = "Settle what was stored on this host's disk while the database was unavailable. Exits with 1 if something is left."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        outcomes = outbox.drain(settlement.resolve_all, progress=self.write_progress, waits_for_others=True)
+        outcomes = drains.drain(progress=self.write_progress, waits_for_others=True)
         facts = {
             "resolved": outcomes[Outcome.RESOLVED],
             "alreadyResolved": outcomes[Outcome.ALREADY_RESOLVED],

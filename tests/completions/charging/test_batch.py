@@ -16,8 +16,8 @@ from django.db.models.functions import Now
 
 from billing import locks
 from billing.models import Account, AccountAlert, Hold, LedgerEntry
-from completions.charging import batch, settlement
-from completions.charging.recovery import outbox
+from completions.charging import batch
+from completions.charging.recovery import drains, outbox
 from completions.models import Completion, IdempotentRequest, LanguageModel
 from gateway_project.db import durability, pipelined_transaction, pool
 from gateway_project.db.group_commit import Unavailable
@@ -26,6 +26,7 @@ from keys import lifecycle, rotation
 from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
 from tests import cells, chat, factories, usage
+from tests.completions import settlements
 from tests.completions.charging.test_admission import CENT, INPUT, OUTPUT, with_balance, worst_case
 from tests.conftest import client_for
 from tests.faults import fault
@@ -368,7 +369,7 @@ def test_a_settlement_that_is_found_charged_waits_for_the_disk(alice, monkeypatc
     flushed, flush = [], durability._flushes._run
     monkeypatch.setattr(durability._flushes, "_run", lambda *given: flushed.append(given) or flush(*given))
     durability._connection.close()
-    assert not settlement.expire(Completion.objects.get())
+    assert not settlements.expire(Completion.objects.get())
     assert [numbers for numbers, _ in flushed] == [[durability._ANY_SESSION], [durability._connection.sessions]]
 
 
@@ -388,7 +389,7 @@ def test_a_settlement_whose_wait_for_the_disk_fails_is_charged_once(threads, oth
     assert flushed
     monkeypatch.undo()
     until(lambda: not durability._flushes._all_refused_until or time.monotonic() > durability._flushes._all_refused_until)
-    outbox.drain(settlement.resolve_all)  # what could not be proved in time is on disk there
+    drains.drain()  # what could not be proved in time is on disk there
     assert not outbox.has_waiting()
     assert LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT").count() == 2
     assert_ledger_is_consistent()

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission, batch, settlement
+from completions.charging import admission, batch
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply
 from completions.charging.recovery import checkpoints
@@ -76,7 +76,7 @@ Cost = tuple[int, int]
 
 
 def run_batch(operations: list[batch.Operation], *, is_rerun: bool) -> list[Any]:
-    """Return what the operations decided, whether it is on disk already or not."""
+    """Return the outcomes of the operations, whether they are on disk already or not."""
     outcomes = batch._committers[cells.NUMBER]._run_batch(operations, is_rerun)
     return [each.outcome if isinstance(each, batch._NotOnDisk) else each for each in outcomes]
 
@@ -227,8 +227,8 @@ class BatchStateMachine(state_machines.StateMachine):
             "settle": lambda: settlements.settle(admitted, tokens, Completion.Settlement.REPORTED, reply=REPLY),
             "break off": lambda: settlements.settle(admitted, tokens, Completion.Settlement.ESTIMATED),
             "release": lambda: settlements.release(admitted),
-            "expire": lambda: settlement.expire(row),
-            "recover": lambda: settlement.recover(row, cost),
+            "expire": lambda: settlements.expire(row),
+            "recover": lambda: settlements.recover(row, cost),
         }
         return calls[ending]
 
@@ -240,7 +240,7 @@ class BatchStateMachine(state_machines.StateMachine):
                 return self.model.settle(completion, cost, REPLY)
             case "break off":
                 return self.model.settle(completion, cost, None)
-            case "recover":
+            case "recover" if cost:  # of which nothing was relayed expires
                 return self.model.recover(completion, PROMPT_TOKENS, cost)
         return self.model.free(completion, "RELEASED" if ending == "release" else "EXPIRED")
 
@@ -294,7 +294,7 @@ class BatchStateMachine(state_machines.StateMachine):
         is_lost=st.booleans(),
     )
     def share_a_batch(self, settling: list[Any], admitting: list[Any], is_lost: bool) -> None:
-        """Settlements are decided before admissions, in any order of arrival. After a lost answer a rerun changes nothing."""
+        """Settlements are applied before admissions, in any order of arrival. After a lost answer a rerun changes nothing."""
         endings = [(place, ending, self.cost(place, cost)) for place, ending, cost in settling if self.admitted]
         # A retry in the batch that settles its request conflicts, though its reply is stored a moment later: so none here.
         admissions = [(key, self.need(key, size), None if endings else retry, body) for key, size, retry, body in admitting]

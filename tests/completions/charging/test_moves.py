@@ -8,9 +8,8 @@ from django.db import connection
 from billing import locks
 from billing.ledger import audit, moves
 from billing.models import Account, LedgerEntry
-from completions.charging import settlement
-from completions.charging.recovery import outbox, readmission
-from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery import drains, outbox, readmission, record
+from completions.charging.recovery.drains import Outcome
 from completions.charging.recovery.readmission import Readmission
 from completions.models import Completion
 from completions.pricing.usage import Usage
@@ -72,25 +71,25 @@ def test_what_runs_is_charged_in_the_new_cell(other: int, alice: Account, key: A
 def test_what_waits_on_disk_is_charged_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
     completion_id = store(admit(key))
     former = _move(alice, other)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     _assert_charged_once(completion_id, other, former)
 
 
 def test_what_the_database_forgot_is_admitted_again_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
     completion_id = store(forget(lambda: admit(key)))
     former = _move(alice, other)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     _assert_charged_once(completion_id, other, former)
 
 
 def test_what_moved_just_now_waits_instead_of_being_a_dead_letter(other: int, alice: Account, key: ApiKey) -> None:
     admitted = admit(key)
     completion_id = store(admitted)
-    loaded = outbox.load(outbox.waiting_files()[0])
+    loaded = record.load(outbox.waiting_files()[0], None)
     former = _move(alice, other)
     with cell.use(former):
         assert isinstance(readmission._wait(Readmission(loaded.completion, 1, loaded)), Skipped)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     _assert_charged_once(completion_id, other, former)
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.db.models.functions import Now
 
 from completions import tasks
-from completions.charging.recovery import checkpoints, outbox
+from completions.charging.recovery import checkpoints, record
 from completions.models import Completion, RoutableAlias
 from completions.providers import served_tiers
 from completions.relay import unrated_tiers
@@ -562,8 +562,8 @@ def test_a_settlement_that_waits_on_disk_keeps_its_tier(alice, tiered, upstream,
     ask(api, service_tier="priority")
     done = Completion.objects.get()
     path = tmp_path / f"{done.pk}.json"
-    record: dict[str, Any] = {
-        "version": outbox.VERSION,
+    written: dict[str, Any] = {
+        "version": record.VERSION,
         "completion": done.pk,
         "served_by": [done.model_id, done.price_id, done.provider_id, 1],
         "settlement": "reported",
@@ -571,12 +571,12 @@ def test_a_settlement_that_waits_on_disk_keeps_its_tier(alice, tiered, upstream,
         "cost_nanos": 1,
         "reply_retention": None,
     }
-    path.write_text(json.dumps(record))
-    read = outbox.load(path)
+    path.write_text(json.dumps(written))
+    read = record.load(path, done)
     assert (read.completion.service_tier, read.usage and read.usage.tier) == ("priority", "priority")
-    path.write_text(json.dumps({**record, "usage": {**record["usage"], "tier": "gratis"}}))
-    with pytest.raises(outbox.Unreadable, match="no such service tier"):
-        outbox.load(path)
+    path.write_text(json.dumps({**written, "usage": {**written["usage"], "tier": "gratis"}}))
+    with pytest.raises(record.Unreadable, match="no such service tier"):
+        record.load(path, done)
 
 
 @pytest.mark.parametrize("words", [{"speed": "fast", "inference_geo": "us"}, {"inference_geo": "us", "speed": "fast"}])

@@ -16,6 +16,7 @@ from completions.relay import attempts, circuit_breaker
 from completions.relay.circuit_breaker import State
 from completions.statistics import measurements
 from gateway_project import metrics
+from gateway_project.db import repetition
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
 from tests.completions.rows import MESSAGES, ask, ask_streamed, events, text
@@ -60,7 +61,8 @@ def _awaited_writes(db, monkeypatch):
         _timers.append(lambda: function(*arguments))
 
     _timers.clear()
-    monkeypatch.setattr(circuit_breaker, "gevent", SimpleNamespace(spawn=spawn, spawn_later=spawn_later))
+    monkeypatch.setattr(circuit_breaker, "gevent", SimpleNamespace(spawn_later=spawn_later))
+    monkeypatch.setattr(repetition, "gevent", SimpleNamespace(spawn=spawn))
     yield
     await_writes()
 

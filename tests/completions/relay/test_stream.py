@@ -11,9 +11,9 @@ from django.db import connection, transaction
 
 from billing import locks
 from billing.models import LedgerEntry
-from completions.charging import settlement
 from completions.inbound.chat_completions.views import ChatCompletionsView
 from completions.models import Completion
+from completions.relay import charge
 from gateway_project import metrics
 from tests import factories, waiting
 from tests.completions.routes import let_providers_cancel
@@ -479,7 +479,7 @@ def locked_until_a_retry(monkeypatch, account, begin=lambda: None):
         let_go.set()
         keeper.join()
 
-    monkeypatch.setattr(settlement, "gevent", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(charge, "gevent", SimpleNamespace(sleep=pause))
     keeper = threading.Thread(target=keep_locked)
     keeper.start()
     yield locked

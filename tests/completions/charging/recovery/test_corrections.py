@@ -15,10 +15,10 @@ from msgspec import structs
 from billing import locks, money
 from billing.ledger import audit, writer
 from billing.models import Account, Hold, LedgerEntry, ManualEntry
-from completions.charging import batch, idempotency, settlement
+from completions.charging import batch, idempotency
 from completions.charging.records import ServedBy
-from completions.charging.recovery import corrections, outbox
-from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery import corrections, drains, outbox, owed, record
+from completions.charging.recovery.drains import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -52,11 +52,11 @@ def key(alice):
 def sweep(relayed_bytes: int = 0) -> None:
     """Resolve the hold as another host does: release it, or charge an estimate."""
     completion = Completion.objects.get()
-    assert settlement.recover(completion, relayed_bytes) if relayed_bytes else settlement.expire(completion)
+    assert settlements.recover(completion, relayed_bytes) if relayed_bytes else settlements.expire(completion)
 
 
 def drain() -> dict[Outcome, int]:
-    return outbox.drain(settlement.resolve_all)
+    return drains.drain()
 
 
 def spent(account: Account) -> int:
@@ -212,7 +212,7 @@ def test_a_correction_whose_process_dies_in_the_middle_is_ended_or_made_again(al
             drain()
     begun = Completion.objects.get(repeats=completion_id)
     if is_swept:
-        assert settlement.expire(begun)
+        assert settlements.expire(begun)
     assert drain() == {Outcome.RESOLVED: 1}
     assert spent(alice) == EXACT_NANOS
     assert Completion.objects.latest("pk").settlement == "corrected"
@@ -240,20 +240,20 @@ def test_a_correction_that_is_locked_out_in_the_middle_is_ended_by_the_next_try(
 
 @pytest.mark.django_db(transaction=True)
 def test_of_two_processes_that_correct_at_once_one_does(alice, key, settings, monkeypatch):
-    late = outbox.load(settings.OUTBOX_DIR / f"{store(admit(key))}.json")
+    late = record.load(settings.OUTBOX_DIR / f"{store(admit(key))}.json", None)
     sweep(relayed_bytes=4)
     read = corrections._runs
 
     def read_and_be_overtaken(completion_id: str) -> list[Completion]:
         runs = read(completion_id)
         monkeypatch.setattr(corrections, "_runs", read)
-        assert settlement.resolve_all([late]) == [EXACT_NANOS - ESTIMATED_NANOS]
+        assert owed.resolve_all([late]) == [EXACT_NANOS - ESTIMATED_NANOS]
         return runs
 
     monkeypatch.setattr(corrections, "_runs", read_and_be_overtaken)
-    [outcome] = settlement.resolve_all([late])
+    [outcome] = owed.resolve_all([late])
     assert isinstance(outcome, Skipped)
-    assert settlement.resolve_all([late]) == [None]
+    assert owed.resolve_all([late]) == [None]
     assert (spent(alice), Completion.objects.count()) == (EXACT_NANOS, 2)
 
 
@@ -266,7 +266,7 @@ def test_a_sweeper_and_a_late_settlement_at_once_charge_the_exact_cost(alice, ke
         connection.close()
 
     def recover() -> None:
-        settlement.recover(completion, 4)
+        settlements.recover(completion, 4)
         connection.close()
 
     with ThreadPoolExecutor(3) as threads:
@@ -383,7 +383,7 @@ def test_two_runs_that_both_were_swept_cost_with_their_corrections_what_the_dear
         )
         outbox.store(late, TimeoutError())
         ids.append(completion.id)
-        assert settlement.recover(row, relayed)
+        assert settlements.recover(row, relayed)
     texts = {each: (settings.OUTBOX_DIR / f"{each}.json").read_text() for each in ids}
     for path in outbox.waiting_files():
         path.unlink()

@@ -18,10 +18,9 @@ from django.db import connection, transaction
 
 from billing.models import LedgerEntry
 from completions import checks, tasks
-from completions.charging import settlement
-from completions.charging.recovery import file_lock, journal, outbox
+from completions.charging.recovery import drains, file_lock, journal, outbox
+from completions.charging.recovery.drains import Outcome
 from completions.charging.recovery.journal import Found
-from completions.charging.recovery.outbox import Outcome
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from tests import factories
@@ -78,7 +77,7 @@ def test_a_charge_that_a_failover_lost_is_charged_again(alice, key):
         settle(lost)
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
     assert replay() == {"settled": 1, "lost": 1, "deadLetters": 0}
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 2 * 20_000, 0)
     assert_ledger_is_consistent()
@@ -87,13 +86,13 @@ def test_a_charge_that_a_failover_lost_is_charged_again(alice, key):
 
 def test_a_correction_that_a_failover_lost_is_booked_again(alice, key):
     admitted = admit(key)
-    assert settlement.recover(Completion.objects.get(), 4)
+    assert settlements.recover(Completion.objects.get(), 4)
     with lost_in_a_failover():
         settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED)
         assert Completion.objects.filter(settlement="corrected").count() == 1
     for lost in (1, 0):
         assert replay()["lost"] == lost
-        outbox.drain(settlement.resolve_all)
+        drains.drain()
     assert Completion.objects.filter(settlement="corrected").count() == 1
     alice.refresh_from_db()
     assert alice.balance_nanos == 10_000_000_000 - CHARGED["nanos"]
@@ -106,7 +105,7 @@ def test_a_charge_whose_admission_was_lost_too_is_admitted_again_and_charged_onc
         settle(admit(key))
     for found in ({"settled": 0, "lost": 1, "deadLetters": 0}, {"settled": 1, "lost": 0, "deadLetters": 0}):
         assert replay() == found
-        outbox.drain(settlement.resolve_all)
+        drains.drain()
     assert (outbox.dead_letters(), lost_nanos()) == ([], before_nanos)
     assert_charged(alice, "reported", **CHARGED)
 

@@ -21,12 +21,11 @@ from msgspec import structs
 from billing import locks
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
-from completions.charging import settlement
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord
-from completions.charging.recovery import checkpoints, file_lock, outbox
-from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery import checkpoints, drains, file_lock, outbox, owed
+from completions.charging.recovery.drains import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -78,7 +77,7 @@ def read_during_outage(reply) -> bytes:
 
 
 def drain() -> dict[Outcome, int]:
-    return outbox.drain(settlement.resolve_all)
+    return drains.drain()
 
 
 def total(counter) -> float:
@@ -141,7 +140,7 @@ def test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed(api,
     settled = everything_written()
     again = ask(api, **{"Idempotency-Key": "once"})
     assert (again.status_code, again["Idempotent-Replayed"], again.content) == (200, "true", body)
-    assert outbox.drain(settlement.resolve_all) == {}
+    assert drains.drain() == {}
     assert everything_written() == settled
 
 
@@ -185,7 +184,7 @@ def test_a_stored_file_and_its_directory_are_synced(key, settings, monkeypatch):
 
 def test_a_stored_release_frees_its_hold(alice, key, settings):
     store(admit(key), Completion.Settlement.RELEASED)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     assert files(settings) == []
     assert_released(alice)
 
@@ -199,7 +198,7 @@ def test_a_stored_release_counts_what_it_left_unpaid(alice, key, settings, is_ol
     if is_old:
         del record["unpaid_nanos"]
         path.write_text(json.dumps(record))
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     assert_released(alice)
     assert (alice.unpaid_until is None) == is_old
 
@@ -213,7 +212,7 @@ def test_a_stored_release_counts_what_it_left_unpaid(alice, key, settings, is_ol
 def test_concurrent_drains_charge_once(alice, key, settings):
     for _ in range(6):
         store(admit(key))
-    at_once(*[lambda: outbox.drain(settlement.resolve_all)] * 2)
+    at_once(*[drains.drain] * 2)
     assert files(settings) == []
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 6 * 20_000, 0)
@@ -227,7 +226,7 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
     store(admitted)
     assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     loss = total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.ALREADY_RESOLVED: 1}
+    assert drains.drain() == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
     assert "is corrected" not in caplog.text
@@ -247,7 +246,7 @@ def test_another_host_leaves_a_settlement_that_waits_on_disk_alone(alice, key, s
     own, settings.OUTBOX_DIR = settings.OUTBOX_DIR, tmp_path / "another-host"
     assert tasks.release_expired_holds() == 0
     settings.OUTBOX_DIR = own
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -302,7 +301,7 @@ def test_an_unreadable_file_becomes_a_dead_letter_and_holds_up_no_other(alice, k
     path = settings.OUTBOX_DIR / f"{bad}.json"
     path.write_text(broken(json.loads(path.read_text())))
     dead_letters = total(metrics.outbox_dead_letters_total)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
     assert files(settings) == [f"{bad}.dead"]
     assert total(metrics.outbox_dead_letters_total) - dead_letters == 1
     assert f"{bad}.json is a dead letter" in caplog.text
@@ -337,11 +336,13 @@ def test_a_forgotten_completion_is_admitted_again_and_charged(alice, key, settin
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 2 * 20_000, 0)
 
 
-def test_a_readmission_whose_process_dies_before_its_charge_is_charged_later(alice, key, settings):
+def test_a_readmission_whose_process_dies_before_its_charge_is_charged_later(alice, key, settings, monkeypatch):
     store_forgotten(lambda: admit(key))
-    with pytest.raises(KeyboardInterrupt):
-        outbox.drain(Mock(side_effect=KeyboardInterrupt))
-    assert settlement.expire(Completion.objects.get())  # the sweeper takes it for abandoned
+    with monkeypatch.context() as patch:
+        patch.setattr(owed, "resolve_all", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            drains.drain()
+    assert settlements.expire(Completion.objects.get())  # the sweeper takes it for abandoned
     assert drain() == {Outcome.RESOLVED: 1}
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos, files(settings)) == (10_000_000_000 - 20_000, 0, [])
@@ -393,10 +394,10 @@ def test_a_locked_account_is_reported_once_in_a_drain_however_many_files_it_has(
         store(admit(key))
     caplog.clear()
     with meanwhile(lambda: locks.lock_account(alice.pk)):
-        assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 3}
+        assert drains.drain() == {Outcome.WAITING: 3}
     reports = [record for record in caplog.records if record.name == "gateway.outbox"]
     assert [str(alice.pk) in record.getMessage() for record in reports] == [True]
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 3}
+    assert drains.drain() == {Outcome.RESOLVED: 3}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -410,35 +411,31 @@ def test_files_share_a_transaction_within_its_bounds(alice, key, settings, monke
     for _ in range(6):
         store(admit(key))
     sizes = [path.stat().st_size for path in outbox.waiting_files()]
-    monkeypatch.setattr(outbox, "_BYTES_MAX", sum(sizes[1:3]))
-    monkeypatch.setattr(outbox, "_FILES_MAX", 4)
-    batches = []
-
-    def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
-        batches.append(len(resolutions))
-        return settlement.resolve_all(resolutions)
-
-    assert outbox.drain(resolve_all) == {Outcome.RESOLVED: 6}
+    monkeypatch.setattr(drains, "_BYTES_MAX", sum(sizes[1:3]))
+    monkeypatch.setattr(drains, "_FILES_MAX", 4)
+    batches, resolve_all = [], owed.resolve_all
+    monkeypatch.setattr(owed, "resolve_all", lambda ready: batches.append(len(ready)) or resolve_all(ready))
+    assert drains.drain() == {Outcome.RESOLVED: 6}
     assert batches == [1, 2, 2, 1]
     for _ in range(6):
         store(admit(key))
-    monkeypatch.setattr(outbox, "_BYTES_MAX", 10**9)
-    assert outbox.drain(resolve_all) == {Outcome.RESOLVED: 6}
+    monkeypatch.setattr(drains, "_BYTES_MAX", 10**9)
+    assert drains.drain() == {Outcome.RESOLVED: 6}
     assert batches[4:] == [1, 4, 1]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away(alice, key, charlie, settings, monkeypatch):
-    monkeypatch.setattr(outbox, "_LOCK_SECONDS", 0)
+    monkeypatch.setattr(drains, "_LOCK_SECONDS", 0)
     waiting, lost = admit(key), admit(factories.make_key(charlie)[0])
     store(waiting)
     expire(waiting, lost)
     with file_lock.locked(settings.OUTBOX_DIR) as is_locked:
         assert is_locked
-        assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 1}
+        assert drains.drain() == {Outcome.WAITING: 1}
         assert tasks.release_expired_holds() == 1
     assert Completion.objects.get(pk=lost.completion.id).settlement == "expired"
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -453,10 +450,10 @@ def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):
     store(admit(key))
     store(admit(factories.make_key(charlie)[0]))
     with meanwhile(lambda: locks.lock_account(alice.pk)):
-        assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
+        assert drains.drain() == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
         assert Completion.objects.get(account=charlie).settlement == "reported"
         assert len(files(settings)) == 1
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert drains.drain() == {Outcome.RESOLVED: 1}
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 

@@ -10,13 +10,13 @@ from msgspec import structs
 
 from billing.models import Account
 from completions.catalog import lookup
-from completions.charging import admission, idempotency, settlement
+from completions.charging import admission, idempotency
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.recovery import journal, outbox
+from completions.charging.recovery.drains import Outcome
 from completions.charging.recovery.journal import Found
-from completions.charging.recovery.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -136,7 +136,7 @@ def test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one(alice, f
 def test_a_forgotten_run_that_followed_an_earlier_one_is_charged(alice, sealed):
     """The database forgot, too, that the key led to it: the key leads to the earlier run again, which is no repetition."""
     lost, earlier = forget(lambda: admit(alice)), admit(alice)
-    assert settlement.expire(Completion.objects.get(pk=earlier.completion.id))
+    assert settlements.expire(Completion.objects.get(pk=earlier.completion.id))
     store_forgotten(replace_completion(lost, repeats=earlier.completion.id), sealed)
     assert drain() == {Outcome.RESOLVED: 1}
     assert spent(alice) == COST_NANOS

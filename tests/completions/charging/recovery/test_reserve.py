@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from completions.charging import settlement
-from completions.charging.recovery import outbox, reserve
-from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery import drains, outbox, reserve
+from completions.charging.recovery.drains import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion
 from completions.pricing.usage import Usage
@@ -75,7 +74,7 @@ def test_a_settlement_on_a_full_disk_takes_from_the_reserve_which_is_filled_up_a
     assert json.loads((settings.OUTBOX_DIR / f"{ids[0]}.json").read_text())["reply_retention"]["sealed_reply"] is None
     reserve.keep()
     assert (reserved_bytes(settings) < _ROOM_BYTES, reserve.refusal) == (True, None)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 20}
+    assert drains.drain() == {Outcome.RESOLVED: 20}
     reserve.keep()
     assert (reserved_bytes(settings), reserve.refusal) == (_ROOM_BYTES, None)
     alice.refresh_from_db()

@@ -1,18 +1,14 @@
 """Refuses a request with a large body before the body is read, for what admission would refuse whatever the body says.
 
-A large body takes milliseconds to receive and to parse, and megabytes to hold: too much for a caller whose key is revoked,
-whose requests per minute are used up, who has as many requests in flight as it may, or who has no money at all. So their rows
-are read first, without locks; requests that wait at the same time share the queries. The refusals and their order are those of
-``admission``, which decides again with the rows locked. Nothing is counted or written here.
-
-A key that passed is not looked at again for a second, and refusals are replayed from the refusal cache.
+A large body takes milliseconds to receive and to parse, and megabytes to hold. So the rows of its key are read first, without
+locks; requests that wait at the same time share the queries. The refusals and their order are those of ``admission``, which
+decides again with the rows locked. Nothing is written here. A key that passed is not read again for a second.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -35,23 +31,15 @@ from keys.models import ApiKey
 _LEAST_NANOS = _LEAST_TOKENS = 1  # no request needs less, unless its model is free
 
 
-@dataclass(frozen=True, slots=True)
-class _LookUp:
-    """What is looked up for one request. ``idempotency_value`` is its Idempotency-Key."""
-
+class _LookUp(NamedTuple):
     caller: Caller
-    idempotency_value: str | None
+    idempotency_value: str | None  # of the Idempotency-Key
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A key as it was just read, and what else decides. ``is_repeated``: a reply may be stored, which is never refused."""
-
-    key: ApiKey
-    account: Account
+class _Found(NamedTuple):
+    key: Any  # an ApiKey as it was just read, with its account, and the time, ``now``
     window: SpendingWindow | None
-    now: datetime
-    is_repeated: bool
+    is_repeated: bool  # a reply may be stored, which is never refused
     is_free_possible: bool
 
 
@@ -67,15 +55,16 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
         found = _look_up(caller, idempotency_value)
         if found is None:
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-        require_active(found.key, found.account, found.now, caller)
-        limit_state_cache.store(found.key, found.account, found.now)
+        key, account = found.key, found.key.account
+        require_active(key, account, key.now, caller)
+        limit_state_cache.store(key, account, key.now)
         if found.is_repeated:
             return
-        rate_limits.count_request(found.key, found.account, found.now, _LEAST_TOKENS)
-        requests_in_flight.require_room(found.key, found.account)
+        rate_limits.count_request(key, account, key.now, _LEAST_TOKENS)
+        requests_in_flight.require_room(key, account)
         if not found.is_free_possible:
             try:
-                _require_any_money(found)
+                _require_any_money(account, found.window)
             except errors.MoneyRefused as refusal:
                 oldest_hold.tell(refusal, caller)
                 raise
@@ -89,16 +78,15 @@ def _look_up(caller: Caller, idempotency_value: str | None) -> _Found | None:
     return found
 
 
-def _require_any_money(found: _Found) -> None:
-    spending.require_available(found.window, _LEAST_NANOS)
-    if found.account.balance_nanos < _LEAST_NANOS:
-        message = f"The account has too few credits: the balance is {dollars.format_usd(found.account.balance_nanos)}."
-        raise errors.InsufficientQuota(message, held_nanos=found.account.held_nanos)
-    holds.require_available(found.account, _LEAST_NANOS)
+def _require_any_money(account: Account, window: SpendingWindow | None) -> None:
+    spending.require_available(window, _LEAST_NANOS)
+    if account.balance_nanos < _LEAST_NANOS:
+        message = f"The account has too few credits: the balance is {dollars.format_usd(account.balance_nanos)}."
+        raise errors.InsufficientQuota(message, held_nanos=account.held_nanos)
+    holds.require_available(account, _LEAST_NANOS)
 
 
 def _look_up_batch(number: int, look_ups: list[_LookUp], is_rerun: bool) -> list[_Found | None | Exception]:
-    """Look up all requests that were submitted at the same time."""
     try:
         with cell.use(number):
             found = pool.read(lambda: _read(look_ups))
@@ -118,42 +106,25 @@ def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
     limited = [key for key in keys.values() if key.spending_limit_nanos is not None]
     windows = spending.read_windows(limited) if limited else {}
     repeated = _read_repeated(look_ups)
-    is_free_possible = _is_any_model_free() if _lacks_money(keys, windows) else True
-    return [
-        _Found(
-            key=key,
-            account=key.account,
-            window=windows.get(key.pk),
-            now=key.now,
-            is_repeated=(look_up.caller.account_id, look_up.idempotency_value) in repeated,
-            is_free_possible=is_free_possible,
-        )
-        if (key := keys.get(look_up.caller.key_id))
-        else None
-        for look_up in look_ups
-    ]
-
-
-def _is_any_model_free() -> bool:
-    enabled = Price.objects.filter(model__is_enabled=True)
-    return Price.objects.free().filter(pk__in=enabled.in_force().values("pk")).exists()
-
-
-def _lacks_money(keys: dict[str, Any], windows: dict[str, SpendingWindow | None]) -> bool:
-    return any(
-        key.account.available_nanos < _LEAST_NANOS
-        or ((window := windows.get(key.pk)) and window.available_nanos < _LEAST_NANOS)
-        for key in keys.values()
+    available = [key.account.available_nanos for key in keys.values()]
+    available += [window.available_nanos for window in windows.values() if window]
+    enabled = Price.objects.filter(model__is_enabled=True).in_force()
+    is_free_possible = (
+        min(available, default=_LEAST_NANOS) >= _LEAST_NANOS
+        or Price.objects.free().filter(pk__in=enabled.values("pk")).exists()
     )
+    found: list[_Found | None] = []
+    for caller, value in look_ups:
+        key = keys.get(caller.key_id)
+        is_repeated = (caller.account_id, value) in repeated
+        found.append(_Found(key, windows.get(caller.key_id), is_repeated, is_free_possible) if key else None)
+    return found
 
 
 def _read_repeated(look_ups: Collection[_LookUp]) -> set[Any]:
-    """Return account and Idempotency-Key of the look-ups for which a request was admitted before."""
-    given = [look_up for look_up in look_ups if look_up.idempotency_value is not None]
-    wanted = Q()
-    for look_up in given:
-        wanted |= Q(account_id=look_up.caller.account_id, key=look_up.idempotency_value)
-    return set(IdempotentRequest.objects.filter(wanted).values_list("account_id", "key")) if given else set()
+    wanted = [Q(account_id=caller.account_id, key=value) for caller, value in look_ups if value is not None]
+    rows = IdempotentRequest.objects.filter(reduce(or_, wanted)) if wanted else IdempotentRequest.objects.none()
+    return set(rows.values_list("account_id", "key"))
 
 
 _look_ups = cell.ByCell[GroupCommit[_LookUp, _Found | None]](lambda number: GroupCommit(partial(_look_up_batch, number)))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from completions.charging import preadmission
+from completions.charging import early_refusal
 from completions.models import Completion, LanguageModel
 from gateway_project.web.bodies_in_flight import process_bodies
 from keys import lifecycle
@@ -85,7 +85,7 @@ def test_a_stored_reply_is_repeated_although_nothing_else_is_admitted(scenario, 
         scenario.exceed_rate_limit(requests_per_minute=1)
     else:
         TABLE[exhaust][0](scenario)
-    preadmission._passed.clear()  # instead of a second's wait
+    early_refusal._passed.clear()  # instead of a second's wait
     assert scenario.request(**ask).send().headers["Idempotent-Replayed"] == "true"
     refused = scenario.request(raw=UNREADABLE, headers={"HTTP_IDEMPOTENCY_KEY": "twice"}).send()
     assert refused.status_code in (402, 429)
