@@ -217,12 +217,4 @@ class Correction(Resolution):
 
     def _spending_change(self, hold: Hold) -> SpendingChange:
         change = Resolution._spending_change(self, hold)
-        return SpendingChange(
-            change.key_id,
-            change.day,
-            change.held_nanos,
-            spent_nanos=change.spent_nanos - self.overcharged_nanos,
-            completions=change.completions,
-            prompt_tokens=change.prompt_tokens,
-            completion_tokens=change.completion_tokens,
-        )
+        return structs.replace(change, spent_nanos=change.spent_nanos - self.overcharged_nanos)
