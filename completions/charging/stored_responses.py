@@ -233,7 +233,8 @@ def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[L
     def read_links() -> list[tuple[str, str | None, int]]:
         with connection.cursor() as cursor:
             cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
-            return cursor.fetchall()
+            rows: list[tuple[str, str | None, int]] = cursor.fetchall()
+        return rows
 
     return [Link(*link) for link in reversed(pool.read(read_links))]
 

@@ -27,7 +27,7 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
     available_nanos = admission.available_nanos(account, window) if account else 0  # before: a hold changes the rows
     refusal = None
     try:
-        admitted = admission_request.decide(rows)
+        admitted = admission_request.apply(rows)
         assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
         held_nanos, admitted_offers = admitted.held_nanos, admitted.admitted_offers
     except (errors.InsufficientQuota, errors.RateLimitExceeded) as error:

@@ -40,9 +40,8 @@ class _Probe(NamedTuple):
     pause_seconds: float
 
 
-_refusals: defaultdict[_ProviderKey, deque[UUID]] = defaultdict(
-    partial(deque, maxlen=_REFUSALS_403)
-)  # whose were refused in a row
+# The accounts whose requests were refused in a row.
+_refusals: defaultdict[_ProviderKey, deque[UUID]] = defaultdict(partial(deque, maxlen=_REFUSALS_403))
 _probes: dict[_ProviderKey, _Probe] = {}
 
 
