@@ -61,7 +61,8 @@ class StaffAct(ReasonForm):
         raise NotImplementedError
 
     def record(self, request: HttpRequest, act: Activity.Act, summary: str, **values: Any) -> None:
-        log.record(request, act, self.account, summary, account_id=self.account.pk, **self.notes, **values)
+        values |= self.notes
+        log.record(request, act, self.account, summary, account_id=self.account.pk, **values)
 
     def require_no_refund_under_way(self) -> None:
         """Raises ValidationError while the processor pays back what is left of an account that its owner closed."""
