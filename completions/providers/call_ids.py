@@ -89,7 +89,7 @@ def tie(messages: Iterable[tuple[str, Fields]], rule: Rule) -> list[Turn]:
             slot = calls.answer(call_id)
             if slot:
                 slot[0].results[slot[1]] = (path, message)
-            elif answers.get(call_id, _NEVER) != said:
+            elif call_id not in answers or answers[call_id] != said:
                 turns.append(Turn([(path, message)]))
             answers[call_id] = said
         elif role == "assistant" == before:
@@ -105,9 +105,6 @@ def tie(messages: Iterable[tuple[str, Fields]], rule: Rule) -> list[Turn]:
                 turn.calls.append((f"{path}.tool_calls[{index}]", call))
         before = role
     return turns
-
-
-_NEVER = object()
 
 
 def renamed(messages: Iterable[tuple[str, Fields]], rule: Rule) -> Iterator[tuple[str, Fields, bool]]:

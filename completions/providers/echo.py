@@ -147,7 +147,9 @@ class _Echo:
             raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=script.status)
         try:
             with large_work.turn(call.request.body.size_bytes) as pause:
-                reply = _last_text(call.request) if script.reply is None else script.reply
+                given = [each for each in call.request.messages if each["role"] == "user"]
+                last_text = messages.message_text(given[-1]) if given else ""
+                reply = last_text if script.reply is None else script.reply
                 tokens = list(islice(_tokens(reply), call.max_tokens + 1))
                 finish_reason = "length" if len(tokens) > call.max_tokens else "stop"
                 del tokens[call.max_tokens :]
@@ -202,11 +204,6 @@ def _generate_all(call: Call, echo: _Echo) -> str:
 def _failure(error: errors.ApiError) -> ProviderFailed:
     # The request caused it, so the route is not at fault.
     return ProviderFailed(error, upstream_worked=True, kind=FailureKind.INVALID_REQUEST)
-
-
-def _last_text(request: ChatRequest) -> str:
-    texts = [messages.message_text(message) for message in request.messages if message["role"] == "user"]
-    return texts[-1] if texts else ""
 
 
 def _tokens(text: str) -> Iterator[str]:

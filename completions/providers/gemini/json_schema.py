@@ -22,14 +22,6 @@ _LISTS = ("prefixItems", "anyOf", "oneOf", "allOf")
 _REFERENCES_MAX = 500  # to compare more of them would hold up the other requests of the worker
 
 
-@dataclass(slots=True)
-class Written:
-    """``is_loosened``: some properties are not required that were, so that recursion can end."""
-
-    schema: Schema
-    is_loosened: bool = False
-
-
 def definition(root: Schema, reference: str, param: str) -> Schema:
     """Return the schema that a reference names. Raises InvalidRequest about ``param``."""
     found = _find(root, reference)
@@ -43,15 +35,17 @@ def is_recursive(root: Schema) -> bool:
     return _has_cycle(_graph(root))
 
 
-def write(root: Schema, param: str) -> Written | None:
-    """Return a recursive schema with its definitions in ``$defs``; None where Gemini could not end the recursion."""
+def write(root: Schema, param: str) -> tuple[Schema, bool] | None:
+    """Return a recursive schema with its definitions in ``$defs``; None where Gemini could not end the recursion.
+
+    Return with it whether some properties are not required that were, so that recursion can end.
+    """
     graph = _graph(root, through_optional=False)
     if len(graph) > _REFERENCES_MAX:
         return None
     writer = _Writer(root, param, {reference: _reachable(graph, reference) for reference in graph})
     written = writer.write_root()
-    left = _graph(written, through_optional=False)
-    return None if _has_cycle(left) else Written(written, writer.is_loosened)
+    return None if _has_cycle(_graph(written, through_optional=False)) else (written, writer.is_loosened)
 
 
 def _step(found: Any, step: str) -> Any:

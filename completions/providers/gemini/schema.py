@@ -49,7 +49,8 @@ def translate(schema: Schema, param: str, budget: ExpansionBudget, *, takes_json
     """Return the schema with definitions in place of references, or as JSON Schema. Raises InvalidRequest about ``param``."""
     is_recursive = json_schema.is_recursive(schema)
     if is_recursive and takes_json and (written := json_schema.write(schema, param)):
-        return Translated(written.schema, is_json=True, lost="required" if written.is_loosened else "")
+        sent, is_loosened = written
+        return Translated(sent, is_json=True, lost="required" if is_loosened else "")
     bytes_left = budget.bytes_left
     for repeats in _REPEATS if is_recursive else (0,):
         budget.bytes_left = bytes_left

@@ -69,7 +69,8 @@ def body(call: Call, *, stream: bool) -> Fields:
         **_text(fields),
         **_include(call),
         **openai_request.service_tier(call),
-        **(_stream_options(call) if stream else {}),
+        # Padding is not passed on: where the server can, it leaves it out.
+        **({"stream_options": {"include_obfuscation": False}} if stream and openai_request.pads_streams(call.route) else {}),
     }
 
 
@@ -114,11 +115,6 @@ def _text(fields: Fields) -> Fields:
     form = {} if kind == "text" else {"format": {"type": kind, **members}}
     verbosity = {"verbosity": fields["verbosity"]} if "verbosity" in fields else {}
     return {"text": {**form, **verbosity}} if form or verbosity else {}
-
-
-def _stream_options(call: Call) -> Fields:
-    """Return the option that keeps padding out, where the server has it."""
-    return {"stream_options": {"include_obfuscation": False}} if openai_request.pads_streams(call.route) else {}
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
