@@ -15,6 +15,7 @@ PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
 DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
+CELLS_IMPORTERS_MAX = 25  # files: all others work in the current cell, or in each (``gateway_project.db``)
 LINE_CHARACTERS_MAX = 160  # of a template, which no formatter wraps
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
 UNLISTED = {"__init__", "apps", "migrations", "management", "commands"}
@@ -49,6 +50,12 @@ def test_a_folder_has_few_modules():
     modules = [path for package in [*PACKAGES, "bench"] for path in (ROOT / package).rglob("*.py")]
     counts = Counter(path.parent.relative_to(ROOT) for path in modules if path.parent.name != "migrations")
     assert {str(folder): count for folder, count in counts.items() if count > MODULES_MAX} == {}
+
+
+def test_few_files_import_cells():
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.parent.name != "migrations"]
+    importers = [path for path in paths if re.search(r"^\s*(?:from|import) .*cells", path.read_text(), re.MULTILINE)]
+    assert len(importers) <= CELLS_IMPORTERS_MAX, sorted(str(path.relative_to(ROOT)) for path in importers)
 
 
 def test_benchmarks_and_their_page_stay_small():

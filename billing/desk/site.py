@@ -22,7 +22,7 @@ from billing.sign_in.password_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
 from gateway_project.db import everywhere
-from gateway_project.desk import cells, panels, search, views
+from gateway_project.desk import chosen_cell, panels, search, views
 
 View = Callable[..., Any]
 
@@ -34,10 +34,10 @@ _WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "search"
 class SupportSite(AdminSite):
     def get_urls(self) -> list[URLPattern | URLResolver]:
         search_path = path("search/", self.admin_view(views.search_page), name="search")
-        return [search_path, path("cell/", self.admin_view(cells.choose), name="cell"), *super().get_urls()]
+        return [search_path, path("cell/", self.admin_view(chosen_cell.choose), name="cell"), *super().get_urls()]
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        return {**super().each_context(request), **cells.context()}
+        return {**super().each_context(request), **chosen_cell.context()}
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """Show Django's home page, headed by the panels. Name the cells that are not in them, because they do not answer."""
@@ -61,7 +61,7 @@ class SupportSite(AdminSite):
                 return redirect(may_be_kept)  # a browser keeps this address instead, and shows it
             if not request.user.is_authenticated and name != "logout":
                 return redirect_to_login(address)  # where Django's own page would lead, in one step
-            cells.enter(request)
+            chosen_cell.enter(request)
             try:
                 return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
             except PermissionDenied as denied:

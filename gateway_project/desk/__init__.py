@@ -3,7 +3,7 @@
 Nothing here imports an app: each names its panels, sections and finders in the method ``desk`` of its ``apps.py``.
 
 - ``panels``         what the home page shows
-- ``cells``          the cell whose lists staff see
+- ``chosen_cell``    the cell whose lists staff see
 - ``search``         the search box of every page: finds what staff may view by an id, an address or a name
 - ``short_ids``      ids as lists show them: their beginning and their end
 - ``views``          the search page
