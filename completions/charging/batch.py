@@ -260,7 +260,7 @@ def rolled_back(admission: Admission) -> Iterator[LockedRows]:
 def read(admission: Admission) -> LockedRows:
     """Read the rows of an admission without locks, for one that is not committed. Raises the database's errors."""
     now, (accounts, keys, sums, running) = pool.read(
-        lambda: pipelined_transaction.read(
+        lambda: pipelined_transaction.within_django().read(
             pipelined_transaction.select_rows_statement(Account, [admission.account_id]),
             pipelined_transaction.select_rows_statement(ApiKey, [admission.key_id]),
             spending.select_spending_statement([admission.key_id]),

@@ -60,18 +60,15 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         return found if isinstance(found, UUID) else None
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the object, and enter the cell in which it is."""
         # PostgreSQL accepts no NUL in texts: the query would raise an error instead of finding nothing.
         if "\x00" in object_id:
             return None
-        found = super().get_object(request, object_id, from_field)
-        return found or self._find_in_other_cells(request, object_id, from_field)
-
-    def _find_in_other_cells(self, request: HttpRequest, object_id: str, from_field: str | None) -> Any:
-        """Return an object of another cell than the current one, and enter that cell."""
         current = cell.current()
-        for number in cell.numbers() if issubclass(self.model, OwnedModel) else []:
+        others = [number for number in cell.numbers() if number != current] if issubclass(self.model, OwnedModel) else []
+        for number in (current, *others):
             cell.enter(number)
-            if number != current and (found := super().get_object(request, object_id, from_field)):
+            if found := super().get_object(request, object_id, from_field):
                 return found
         cell.enter(current)
         return None
@@ -146,7 +143,7 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
 
 
 class ReadOnlyAdmin(RecordedAdmin):
-    """An admin that shows rows to users with the permission to view. Nobody can add, change or delete, not even superusers."""
+    """An admin that shows rows to users with the permission to view. Not even superusers can add, change or delete."""
 
     show_full_result_count = False
 

@@ -51,7 +51,7 @@ def record(
     Must run in the transaction of the act. ``before`` and ``after`` hold no secrets. Raises RateLimitExceeded after
     ACTS_PER_HOUR of the account, by people or else by programs, or of the user where no account is concerned. Staff and
     commands are not limited, nor is what stops something, nor what a person does with ``is_defence``: an act that takes
-    away what someone else may have, such as the rotation of a key.
+    away what another person may have, such as the rotation of a key.
     """
     assert connection.in_atomic_block
     user = getattr(request, "user", None)  # of a request of the API an account

@@ -1,6 +1,6 @@
-"""Finds what changed since somebody opened a change form, so that saving the form does not overwrite it unseen.
+"""Finds what changed since a change form was opened, so that saving the form does not overwrite it unseen.
 
-The page keeps the values that it opened with, as JSON in a hidden field. That is no secret: the fields show them.
+The page keeps the values that it opened with, as JSON in a hidden field.
 """
 
 import json

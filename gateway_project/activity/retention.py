@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import connection
+
+from gateway_project.db import cell
 
 _BATCH_ROWS = 5_000  # in one transaction
 
@@ -14,9 +15,7 @@ def delete_old(now: datetime) -> int:
     if kept_days is None:
         return 0
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT activity_delete_old(%s, %s)", [now - timedelta(days=kept_days), _BATCH_ROWS])
-            deleted: int = cursor.fetchone()[0]
+        [(deleted,)] = cell.execute("SELECT activity_delete_old(%s, %s)", [now - timedelta(days=kept_days), _BATCH_ROWS])
         total += deleted
         if deleted < _BATCH_ROWS:
             return total

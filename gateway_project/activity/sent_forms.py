@@ -1,7 +1,4 @@
-"""Forms that were sent: a form that is sent twice, by a double click or after a lost connection, does its act once.
-
-A form carries a token that was made with it. The token is stored in the transaction of the act, and is unique in the database.
-"""
+"""Forms that were sent: a form that is sent twice does its act once, as its token is stored in the transaction of the act."""
 
 from django.db import connection
 

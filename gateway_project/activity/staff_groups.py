@@ -1,7 +1,7 @@
 """Ready groups of staff, which migrations of the apps fill: each app knows its own permissions.
 
-A migration runs once, so a deployment can change or delete the groups afterwards: a later migration adds what is new to the
-groups that are still there. It takes away only what showed a group customers whom it is refused elsewhere.
+A deployment can change or delete the groups: a later migration adds new permissions to the groups that are still there, and
+takes away only what showed a group customers whom it is refused elsewhere.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,29 +19,24 @@ def make(apps: Any) -> None:
 
 
 def extend(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) -> None:
-    """Add permissions of one app to groups, by the groups' names. Groups that someone deleted are not made again."""
-    _create_permissions(apps, app_label)
+    """Add permissions of one app to groups, by the groups' names. Groups that were deleted are not made again."""
+    config = apps.get_app_config(app_label)
+    module = getattr(config, "models_module", None)
+    config.models_module = True  # Django skips apps of a migration, and creates permissions only after all migrations
+    try:
+        create_permissions(config, verbosity=0, apps=apps)
+    finally:
+        config.models_module = module
+    permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
     for name, wanted in codenames.items():
         group = apps.get_model("auth", "Group").objects.filter(name=name).first()
         if group is not None:
-            permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
             group.permissions.add(*permissions.filter(codename__in=wanted))
 
 
 def take(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) -> None:
     """Take permissions of one app from groups, by the groups' names."""
+    permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
     for name, unwanted in codenames.items():
-        permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
         for group in apps.get_model("auth", "Group").objects.filter(name=name):
             group.permissions.remove(*permissions.filter(codename__in=unwanted))
-
-
-def _create_permissions(apps: Any, app_label: str) -> None:
-    """Create the app's permissions now: Django does so only after all migrations, and skips apps of a migration."""
-    config = apps.get_app_config(app_label)
-    module = getattr(config, "models_module", None)
-    config.models_module = True
-    try:
-        create_permissions(config, verbosity=0, apps=apps)
-    finally:
-        config.models_module = module

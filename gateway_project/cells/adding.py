@@ -1,9 +1,9 @@
-"""Adds a cell to a gateway that serves. What the directory does not know of the first cell yet is written down before."""
+"""Adds a cell to a gateway that serves, after completing the directory of the first cell."""
 
 import time
 from collections.abc import Callable
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Max
 
 from gateway_project.cells import structure
@@ -26,7 +26,9 @@ def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
     A cell that was not finished has its tables and no row: the next attempt gets the next number. Raises the database's errors.
     """
     fill_directory()
-    number = _next_number()
+    number = Cell.objects.aggregate(highest=Max("number", default=cell.FIRST))["highest"] + 1
+    while cell.execute("SELECT to_regnamespace(%s)", [cell.schema(number)]) != [(None,)]:
+        number += 1
     structure.create(number, progress)
     added = Cell.objects.create(number=number)
     progress(f"All processes know cell {number} in {_KNOWN_SECONDS} seconds ...")
@@ -38,19 +40,9 @@ def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
     return added
 
 
-def _next_number() -> int:
-    highest = Cell.objects.aggregate(highest=Max("number"))["highest"] or cell.FIRST
-    with connection.cursor() as cursor:
-        while True:
-            highest += 1
-            cursor.execute("SELECT to_regnamespace(%s)", [cell.schema(highest)])
-            if cursor.fetchone()[0] is None:
-                return highest
-
-
 def fill_directory() -> None:
     """Write what the directory lacks of the current cell: of an installation that was made before there were cells."""
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic():
         for statement in _PLACES:
-            cursor.execute(statement, [cell.current()])
-        cursor.execute(f"INSERT INTO cells_reference (kind, value, account_id) {references_sql()} ON CONFLICT DO NOTHING")
+            cell.execute(statement, [cell.current()])
+        cell.execute(f"INSERT INTO cells_reference (kind, value, account_id) {references_sql()} ON CONFLICT DO NOTHING")

@@ -1,8 +1,8 @@
-"""Citus, where it is installed, keeps the schema of a cell on one of its nodes. Otherwise this only asks whether it is.
+"""Citus, where it is installed, keeps the schema of a cell on one of its nodes.
 
-What all cells share stays on the coordinator, which clients connect to, as do the tables of the first cell. Only the tables of
-the catalog to which cells refer by foreign keys are on each node, because writing those needs all nodes. So a cell has no
-foreign keys to users: people sign in while a node is unavailable.
+Clients connect to the coordinator, which has the tables of the first cell and those that all cells share. Only the tables of
+the catalog to which cells refer are on each node, because writing those needs all nodes. So a cell has no foreign keys to
+users: people sign in while a node is unavailable.
 """
 
 from django.db import transaction
@@ -54,21 +54,14 @@ def prepare() -> None:
             for (table,) in missing:
                 cell.execute("SELECT create_reference_table(%s)", [table])
             for (table, column, _), (last, is_called) in counted.items():
-                _count_on(table, column, last if is_called else 0)
-
-
-def _count_on(table: str, column: str, last: int) -> None:
-    """Let the next id be higher than the last one, and than those of rows that came while nobody looked."""
-    [(sequence, highest)] = cell.execute(
-        f"SELECT pg_get_serial_sequence(%s, %s), greatest(max({column}), %s) FROM {table}",  # noqa: S608  names from the catalog
-        [table, column, last],
-    )
-    if highest:
-        cell.execute("SELECT setval(%s, %s)", [sequence, highest])
+                sql = f"SELECT pg_get_serial_sequence(%s, %s), greatest(max({column}), %s) FROM {table}"  # noqa: S608  names
+                [(sequence, highest)] = cell.execute(sql, [table, column, last if is_called else 0])
+                if highest:  # of the ids so far, also of rows that came meanwhile
+                    cell.execute("SELECT setval(%s, %s)", [sequence, highest])
 
 
 def distribute(number: int) -> None:
-    """Let Citus put the tables of a cell on one of its nodes. They must have nothing but what a cell begins with."""
+    """Let Citus put the new tables of a cell on one of its nodes."""
     with cell.use(cell.FIRST), transaction.atomic():
         set_on_all_nodes()
         cell.execute("SET LOCAL check_function_bodies = off")  # nodes have no other tables of ``public``
@@ -81,8 +74,5 @@ def distribute(number: int) -> None:
 
 
 def set_on_all_nodes() -> None:
-    """Let each ``SET LOCAL`` of the current transaction that follows take effect on all nodes that it uses.
-
-    Each must be sent by itself: nodes get all that was sent with it.
-    """
+    """Let each ``SET LOCAL`` that follows in this transaction, sent by itself, take effect on all nodes that it uses."""
     cell.execute("SET LOCAL citus.propagate_set_commands = 'local'")

@@ -1,7 +1,6 @@
-"""Finds the cell of an account. It is written with what it is about, in the same transaction.
+"""Finds the cell of an account. While there is one cell, nothing is looked up.
 
-While there is one cell, nothing is looked up. A process remembers where accounts are. An account that has moved since is not
-found in its former cell: whoever finds that calls ``has_moved``, and continues in the new one.
+A process remembers where accounts are. One that has moved is not found in its former cell: then ``has_moved`` looks again.
 """
 
 from contextlib import AbstractContextManager
@@ -14,9 +13,6 @@ from gateway_project.db import cell, pool
 
 _ACCOUNTS_MAX = 65_536
 _places: dict[UUID, int] = {}  # the cells of accounts, as far as this process knows
-
-
-# --- Find -------------------------------------------------------------------------------------------------------------
 
 
 def cell_of(account_id: UUID) -> int:
@@ -32,22 +28,24 @@ def within(account_id: UUID) -> AbstractContextManager[None]:
 
 def find_again(account_id: UUID) -> int:
     """Return the cell of an account as the directory says now: it may have moved since this process looked."""
-    number = cell.FIRST
-    if cell.are_several():
-        number = pool.read(AccountPlace.objects.filter(pk=account_id).values_list("cell", flat=True).first) or cell.FIRST
-    return remember(account_id, number)
+    number = _look_up(account_id) if cell.are_several() else None
+    return remember(account_id, number or cell.FIRST)
+
+
+def _look_up(account_id: UUID) -> int | None:
+    return pool.read(AccountPlace.objects.filter(pk=account_id).values_list("cell", flat=True).first)
 
 
 def has_moved(account_id: UUID, number: int) -> bool:
     """Look where an account is now, which was not found in a cell. Return whether it is in another one.
 
-    Of many who find that at a time, the first looks for all: each look-up takes a connection of the pool.
+    Of many at a time, the first looks for all: each look-up takes a connection of the pool.
     """
     if not cell.are_several():
         return False
     if _places.get(account_id, number) != number:
         return True
-    place = pool.read(AccountPlace.objects.filter(pk=account_id).values_list("cell", flat=True).first)
+    place = _look_up(account_id)
     return place is not None and remember(account_id, place) != number
 
 
@@ -62,9 +60,6 @@ def remember(account_id: UUID, number: int) -> int:
 def forget_all() -> None:
     """Forget where accounts are, as a new process."""
     _places.clear()
-
-
-# --- Write ------------------------------------------------------------------------------------------------------------
 
 
 def emptiest() -> int:

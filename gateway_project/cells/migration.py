@@ -1,7 +1,7 @@
-"""Applies the migrations of owned tables to each cell. A new cell begins with all that the first one has had.
+"""Applies the migrations of owned tables to each cell, which records them. A new cell begins with those of the first.
 
-Django's own way to leave operations out is a router. In a cell that is not the first, it allows those on owned tables. What
-runs SQL or Python says what it is about: ``hints={"is_owned": True}``. Each cell records the migrations that it has had.
+In a cell that is not the first, a router of Django's leaves out operations that are not on owned tables. Operations that run
+SQL or Python say what they are about: ``hints={"is_owned": True}``.
 """
 
 from typing import Any
@@ -15,8 +15,6 @@ from gateway_project.db.owned import OwnedModel
 
 
 class CellRouter:
-    """Leaves to the first cell what is not about owned tables."""
-
     def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: Any) -> bool | None:
         if cell.current() == cell.FIRST:
             return None
@@ -28,7 +26,7 @@ class CellRouter:
 def _is_owned(app_label: str, model_name: str) -> bool:
     try:
         return issubclass(apps.get_model(app_label, model_name), OwnedModel)
-    except LookupError:  # it does not exist any more
+    except LookupError:  # a former model
         return False
 
 

@@ -1,9 +1,8 @@
 """Moves the rows of one account from a cell to another, in one transaction: it is in one of the two at each moment.
 
-Whoever wants to lock the account meanwhile waits, does not find it, looks it up in the directory, and goes on in its new cell.
-Triggers and keys of the tables are not asked, because rows that are never deleted are: for that a session must be allowed to
-set ``session_replication_role`` (``require_permission``). What the audit signed stays in the former cell, as do sums that are
-not of one account.
+Requests that lock the account meanwhile wait, do not find it, and look it up in the directory. Triggers and keys of the tables
+do not run, because they would refuse to delete rows: for that a session must be allowed to set ``session_replication_role``.
+What the audit signed stays in the former cell, as do sums that are not of one account.
 """
 
 import tempfile
@@ -25,7 +24,7 @@ _ANALYZED_ROWS = 1_000
 
 
 class Unequal(Exception):
-    """What was put into the new cell is not what was taken from the former."""
+    """The rows that were put into the new cell are not those that were taken from the former."""
 
 
 class NotAllowed(Exception):
@@ -33,10 +32,7 @@ class NotAllowed(Exception):
 
 
 def require_permission() -> None:
-    """Let this session write without triggers, in the transaction of a move: grant it to the role if it may grant it to itself.
-
-    Raises NotAllowed.
-    """
+    """Grant the role that it may write without triggers, unless it may. Raises NotAllowed."""
     if cell.execute("SELECT has_parameter_privilege('session_replication_role', 'SET')") == [(True,)]:
         return
     try:
@@ -45,8 +41,9 @@ def require_permission() -> None:
         [(role, database)] = cell.execute("SELECT quote_ident(current_user), current_database()")
         grant = f"GRANT SET ON PARAMETER session_replication_role TO {role}"
         psql = f"runuser -u postgres -- psql --dbname={database} --command='{grant}'"
-        refused = f"the role {role} of the database may not write without triggers"
-        raise NotAllowed(f"{refused}. As a superuser, once: {psql}") from None
+        raise NotAllowed(
+            f"the role {role} of the database may not write without triggers. As a superuser, once: {psql}"
+        ) from None
 
 
 def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progress: Callable[[str], None]) -> int:
@@ -55,8 +52,10 @@ def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progres
     ``digest_sql`` selects a digest of what only changes under the lock of the account, whose id is its parameter. It is the
     same on both sides, or nothing is moved. Must run in a transaction. Raises Unequal, or the database's errors.
     """
-    with cell.use(source):
-        _lock_owners(account_id)
+    with cell.use(source):  # others can add no row that refers to one which has moved
+        for model in owners():
+            condition = condition_sql(model).format(account=account_id)
+            cell.execute(f"SELECT 1 FROM {model._meta.db_table} WHERE {condition} FOR UPDATE")  # noqa: S608  of our own models
     expected, rows = _digest(source, digest_sql, account_id), 0
     with transaction.atomic():
         if citus.is_installed():
@@ -76,22 +75,14 @@ def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progres
 
 
 def _write(number: int, account_id: UUID) -> None:
-    """Write to a cell by an ordinary statement, of which nothing changes.
+    """Write to a cell by an ordinary statement, so that Citus prepares its node's commit.
 
-    Citus prepares the commit of a node, so that all commit or none, if it is written to like that. After reads and COPY alone
-    it does not, and a commit that fails there is lost without an error.
+    After reads and COPY alone it does not, and a commit that fails there is lost without an error.
     """
     with cell.use(number), connection.cursor() as cursor:
         cursor.execute("UPDATE billing_account SET id = id WHERE id = %s", [account_id])
         if cursor.rowcount != 1:
             raise Unequal(f"{account_id} is not in cell {number}: nothing was moved")
-
-
-def _lock_owners(account_id: UUID) -> None:
-    """Lock the rows by which others are found: none can be added meanwhile that refers to one which has moved."""
-    for model in owners():
-        condition = condition_sql(model).format(account=account_id)
-        cell.execute(f"SELECT 1 FROM {model._meta.db_table} WHERE {condition} FOR UPDATE")  # noqa: S608  of our own models
 
 
 def _move_rows(model: type[Model], account_id: UUID, source: int, target: int) -> int:
@@ -120,26 +111,23 @@ def _move_rows(model: type[Model], account_id: UUID, source: int, target: int) -
 
 def _columns(table: str) -> list[str]:
     """Return the columns that are stored as they are given."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT quote_ident(attname) FROM pg_attribute"
-            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
-            [table],
-        )
-        return [name for (name,) in cursor.fetchall()]
+    sql = """
+        SELECT quote_ident(attname) FROM pg_attribute
+        WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+    """
+    return [name for (name,) in cell.execute(sql, [table])]
 
 
 def _place_members(account_id: UUID, target: int) -> None:
-    with cell.use(target), connection.cursor() as cursor:
-        cursor.execute("SELECT user_id FROM billing_membership WHERE account_id = %s", [account_id])
-        places = [UserPlace(user_id=user_id, cell=target) for (user_id,) in cursor.fetchall()]
+    with cell.use(target):
+        members = cell.execute("SELECT user_id FROM billing_membership WHERE account_id = %s", [account_id])
+    places = [UserPlace(user_id=user_id, cell=target) for (user_id,) in members]
     UserPlace.objects.bulk_create(places, ignore_conflicts=True)
 
 
 def _digest(number: int, sql: str, account_id: UUID) -> object:
-    with cell.use(number), connection.cursor() as cursor:
-        cursor.execute(sql, [account_id])
-        return cursor.fetchone()
+    with cell.use(number):
+        return cell.execute(sql, [account_id])
 
 
 # --- Which rows are an account's ----------------------------------------------------------------------------------------
@@ -147,7 +135,7 @@ def _digest(number: int, sql: str, account_id: UUID) -> object:
 
 @cache
 def moved_models() -> tuple[type[Model], ...]:
-    """Return the models of which an account has rows that move with it, each before those that lead to the account."""
+    """Return the models of which an account's rows move with it, each before those that lead to the account."""
     owned = [model for model in apps.get_models() if issubclass(model, OwnedModel) and model.moves and condition_sql(model)]
     return tuple(sorted(owned, key=lambda model: (_is_account(model), -condition_sql(model).count("SELECT"))))
 
@@ -155,11 +143,8 @@ def moved_models() -> tuple[type[Model], ...]:
 @cache
 def owners() -> tuple[type[Model], ...]:
     """Return those of the models by which others are found that do not say their account. The account guards all others."""
-    return tuple(owner for owner in moved_models() if any(f"FROM {owner._meta.db_table} " in sql for sql in _nested()))
-
-
-def _nested() -> list[str]:
-    return [condition_sql(model) for model in moved_models() if "SELECT" in condition_sql(model)]
+    conditions = " ".join(map(condition_sql, moved_models()))
+    return tuple(owner for owner in moved_models() if f"FROM {owner._meta.db_table} " in conditions)
 
 
 @cache

@@ -77,7 +77,7 @@ def owned_tables() -> list[str]:
 def create(number: int, progress: Callable[[str], None] = lambda line: None) -> None:
     """Create the schema of a cell with all its tables, or nothing. Raises the database's errors.
 
-    Where Citus is installed, it puts them on a node after that, which may fail and leave them where they are.
+    Citus, where it is installed, puts them on a node after that. If that fails, they stay where they are.
     """
     tables, schema = [*owned_tables(), _MIGRATIONS], cell.schema(number)
     if citus.is_installed():
@@ -104,8 +104,7 @@ def create(number: int, progress: Callable[[str], None] = lambda line: None) -> 
 def fix_functions(number: int) -> None:
     """Let the triggers of a cell look into its own tables, whatever cell the session is in when they run.
 
-    Deferred triggers run at the end of a transaction, which may have gone on in another cell. A migration that replaces a
-    function takes this away. Tables that a later migration makes are not there yet.
+    Deferred triggers run at the end of a transaction, perhaps in another cell. A migration that replaces one undoes this.
     """
     with cell.use(number), transaction.atomic():
         for function, schema in cell.execute(_TRIGGER_FUNCTIONS, {"tables": owned_tables()}):

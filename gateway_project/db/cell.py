@@ -1,7 +1,7 @@
 """The current cell: the schema in which unqualified names of accounts' tables are looked up. See ``gateway_project.cells``.
 
-The first cell is what a connection finds without being told: an installation with one cell sends no statement more. Other cells
-have a schema of their own, and find in ``public`` what all cells share. What runs in the background begins in the first cell.
+A connection begins in the first cell: an installation with one cell sends no statement more. Other cells have a schema of their
+own, and find in ``public`` what all cells share. Work in the background begins in the first cell.
 """
 
 import math
@@ -56,10 +56,7 @@ def execute(sql: str, values: Any = None) -> list[tuple[Any, ...]]:
 
 
 class ByCell(dict[int, Value]):
-    """Something that each cell has, by the cell's number. It is made when it is first asked for.
-
-    Greenlets that ask at the same time get the same one.
-    """
+    """A value for each cell, by its number, made when it is first asked for. Greenlets that ask at a time get the same one."""
 
     def __init__(self, make: Callable[[int], Value]) -> None:
         self._make = make

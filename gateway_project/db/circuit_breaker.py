@@ -1,16 +1,15 @@
-"""A circuit breaker for the database: work is refused at once while the database is known not to answer.
+"""A circuit breaker for the database: while it is known not to answer, work is refused at once, and not after ten seconds.
 
-Otherwise each request would find that out for itself, ten seconds later. Work that takes a second, or that fails for want of
-the database, is a reason to probe: a greenlet opens a connection of its own and reads a row. A probe that fails proves little:
-this host may be busy, or the network slow. The circuit opens if meanwhile more statements of this process failed for want of
-the database, or had no answer, than were answered. Then the connections of those without an answer are cut off, and no others,
-and new work is refused. The probe repeats until the database answers. Then the circuit is half-open: one greenlet at a time
-may work, and the first answer that it gets closes the circuit.
+Work that takes a second, or fails for want of the database, is a reason to probe: a greenlet opens a connection of its own and
+reads a row. A probe that fails proves little, as this host may be busy. The circuit opens if meanwhile more statements of this
+process failed for want of the database, or had no answer, than were answered. Then the connections without an answer are cut
+off, and new work is refused. The probe repeats until the database answers. Then the circuit is half-open: one greenlet at a
+time may work, and the first answer that it gets closes the circuit.
 
-A server that answers may refuse new connections: of this role, or because there are too many. That opens nothing, as
-connections at hand serve. But nobody waits for another one until a probe gets one.
+A server that answers may refuse new connections: of this role, or because there are too many. That opens nothing, as open
+connections serve, but work waits for no other one until a probe gets one.
 
-This takes place in web processes only. In others, no greenlet runs while the work waits.
+In processes other than web processes, no greenlet runs while the work waits, and nothing probes.
 """
 
 import logging
@@ -102,7 +101,11 @@ class CircuitBreaker:
             while reason := self._probe():
                 stalled = [connection for connection, sent_at in self._unanswered.items() if sent_at < began_at]
                 if isinstance(reason, Refusal) and self._opened_at is None:
-                    self._note(reason)
+                    if not self.refusal:
+                        logger.error(
+                            "the database refuses new connections, and nobody waits for one until it does not: %s", reason
+                        )
+                    self.refusal = reason
                 elif self._opened_at is not None or self._is_outage(len(stalled)):
                     self._open(reason, stalled)
                 elif not stalled:  # what is slow next is probed for again
@@ -113,11 +116,6 @@ class CircuitBreaker:
         finally:  # also when the probe itself fails: then one request after another finds out for itself
             self._prober, self._trial, self.refusal = None, (None, 0), ""
 
-    def _note(self, refusal: Refusal) -> None:
-        if not self.refusal:
-            logger.error("the database refuses new connections, and nobody waits for one until it does not: %s", refusal)
-        self.refusal = refusal
-
     def _is_outage(self, stalled: int) -> bool:
         """Return whether statements, too, say that the database does not answer. Without any, the probe is believed."""
         return not self._answered or self._failed + stalled > self._answered
@@ -127,17 +125,14 @@ class CircuitBreaker:
             self._opened_at = time.monotonic()
             metrics.database_circuit_opened_total.inc()
             logger.error("the database does not answer, and what needs it is refused until it does: %s", reason)
-        for connection in stalled:
-            _cut_off(connection)
+        for connection in stalled:  # shut its socket down: who waits for it gets the error of a lost connection
+            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+                duplicate.shutdown(socket.SHUT_RDWR)
 
     def _close_if_half_open(self) -> None:
         if self._opened_at is not None and self._prober is None:
             logger.warning("the database answers again, after %.1f seconds", time.monotonic() - self._opened_at)
             self._opened_at = None
-
-    def _count_failure(self) -> None:
-        self.suspect()
-        self._failed += 1
 
 
 class _Statement:
@@ -160,7 +155,8 @@ class _Statement:
             if self._circuit._opened_at is not None:
                 self._circuit._close_if_half_open()
         elif isinstance(error, (psycopg.OperationalError, OperationalError)):
-            self._circuit._count_failure()
+            self._circuit.suspect()
+            self._circuit._failed += 1
 
 
 class _Suspicion(Alarm):
@@ -185,12 +181,6 @@ def _is_answer(error: BaseException) -> bool:
     return state is not None and not state.startswith(_NO_ANSWER)
 
 
-def _cut_off(connection: psycopg.Connection[Any]) -> None:
-    """Shut the connection's socket down. Who waits for it gets the error of a lost connection."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-        duplicate.shutdown(socket.SHUT_RDWR)
-
-
 def _probe() -> str:
     """Ask the database for a row on a new connection. Return why it does not answer, or nothing if it does.
 
@@ -211,14 +201,10 @@ def _ask() -> str:
             connection.execute("SELECT 1")
         return ""
     except psycopg.Error as error:
-        reason = errors.reason(error)
-        return Refusal(reason) if _accepts_connections() else reason
-
-
-def _accepts_connections() -> bool:
-    # In a thread, because libpq does not give way to other greenlets here.
-    conninfo = direct_connections.conninfo(connect_timeout=PROBE_SECONDS).encode()
-    return bool(gevent.get_hub().threadpool.apply(pq.PGconn.ping, (conninfo,)) == pq.Ping.OK)
+        conninfo = direct_connections.conninfo(connect_timeout=PROBE_SECONDS).encode()
+        # In a thread, because libpq does not give way to other greenlets here.
+        accepts_connections = gevent.get_hub().threadpool.apply(pq.PGconn.ping, (conninfo,)) == pq.Ping.OK
+        return Refusal(errors.reason(error)) if accepts_connections else errors.reason(error)
 
 
 process_circuit = CircuitBreaker(_probe)

@@ -24,10 +24,7 @@ def refusal() -> str:
 
 
 def session_sql(*names: str) -> str:
-    """Return SQL that applies SESSION of the database's settings, and then the settings of these names.
-
-    All our connections run it first.
-    """
+    """Return SQL that all our connections run first: SESSION of the database's settings, then the settings of these names."""
     session: dict[str, str] = {}
     for name in ("SESSION", *names):
         session |= connection.settings_dict[name]

@@ -1,13 +1,12 @@
-"""Waits until what was committed is on disk, apart from the commit itself.
+"""Waits until a commit is on disk, apart from the commit itself.
 
-A commit that waits for the disk, or for a standby, keeps its rows locked meanwhile, and other transactions wait for these rows.
-So a transaction commits without that wait, which releases its rows, and then its callers wait here. One flush serves all
-callers who came before it began. PostgreSQL writes its log in the order of the commits, so a commit on disk never depends on
-one that is not.
+A commit that waits for the disk, or for a standby, keeps its rows locked meanwhile. So a transaction commits without that wait,
+and then its callers wait here. One flush serves all callers who came before it began. PostgreSQL writes its log in the order of
+the commits, so a commit on disk never depends on one that is not.
 
 A server that crashed, or a standby that was promoted, may have lost commits, and can still flush. So a caller takes the number
-of the flushing session before it commits. A crash ends all sessions. If the flush then runs in another session, it proves
-nothing about the commit, and the caller gets an error.
+of the flushing session before it commits. A crash ends all sessions, and a flush in another session proves nothing about the
+commit: the caller gets an error.
 """
 
 from contextlib import suppress
@@ -43,8 +42,8 @@ def open_session() -> int | None:
 def wait_until_durable(number: int | None) -> None:
     """Return when all that this process has committed, or read, since it took the number of the session is on disk.
 
-    Raises OperationalError if nobody can know, the database's other errors, or WaitTimedOut. Does nothing inside a transaction
-    of Django's, as in a test.
+    Raises OperationalError if that cannot be known, the database's other errors, or WaitTimedOut. Does nothing inside a
+    transaction of Django's, as in a test.
     """
     if not pool.is_in_transaction():
         _flushes.submit(number)

@@ -20,8 +20,7 @@ Result = TypeVar("Result")
 def run(work: Callable[[], Result], *, may_miss: bool = False, numbers: Sequence[int] = ()) -> list[Result]:
     """Return the result of ``work`` in each cell, or in those with these numbers.
 
-    The first error is raised when all had their turn. With ``may_miss``, cells that are away have no result, as long as the
-    first cell has one.
+    The first error is raised after all had their turn. With ``may_miss``, unavailable cells but the first have no result.
     """
     done, failures = [], dict[int, Exception]()
     for number in numbers or cell.numbers():

@@ -2,16 +2,15 @@
 
 The first caller leads: it commits its own item at once, in a batch of one. Callers that arrive meanwhile form the next batch,
 and the first of them leads it. There is no extra thread and no timer: a lone caller never waits, and the busier the database
-is, the larger the batches become. This module does not know what it commits. Under gevent it serves greenlets of one
-thread instead of threads: only how a ticket waits differs.
+is, the larger the batches become. Under gevent, greenlets of one thread wait in another way than threads do.
 
-Each item belongs to a partition, of which rows may be locked by someone else. A batch does not wait for them: it skips
-the items of that partition, and they are in the next batch again. If their rows are locked still, the partition is isolated:
-from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the shared
-batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.
+Each item belongs to a partition, of which another transaction may lock rows. A batch does not wait for them: it skips the items
+of that partition, and they are in the next batch again. If their rows are locked still, the partition is isolated: its items
+have batches and leaders of their own, which wait for the rows, until none of its items waits. The items of a partition are
+always committed in the order of their arrival.
 
-When callers waited in vain for the rows of a partition, its later items are refused at once. When they waited in vain for what
-all items need, all later items are refused. From time to time one item is tried without a wait. Its success ends the refusals.
+After a wait without success for the rows of a partition, its later items are refused at once; after one for what all items
+need, all later items are. From time to time one item is tried without a wait. Its success ends the refusals.
 """
 
 import math
@@ -69,13 +68,11 @@ class GroupCommit(Generic[Item, Outcome]):
 
     ``run`` must not wait for locked rows: the outcome of their items is Skipped. ``run_isolated`` does the same for items of
     one partition, but waits, and raises StaysLocked after its time. At most ``isolated_max`` partitions are isolated at a
-    time, and ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. When no more can be isolated, the
-    items of further locked partitions are tried in each shared batch, for ``timeout_seconds``. After any wait in vain the
-    partition's items are refused at once: callers that come one after another would each wait the whole time. Every
-    ``refused_seconds`` one of them is tried in a shared batch, and refused, too, if it is skipped.
+    time, and ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. The items of further locked partitions
+    are tried in each shared batch, for ``timeout_seconds``. Of refused items one is tried every ``refused_seconds``.
 
-    Both functions raise Unavailable when they waited in vain for what all items need. Then all items are refused at once. Every
-    ``refused_seconds`` one caller runs ``probe`` first, which must not wait, and raises while no item can be committed.
+    Both functions raise Unavailable after a wait for what all items need. Then one caller every ``refused_seconds`` runs
+    ``probe`` first, which must not wait, and raises while no item can be committed.
     """
 
     def __init__(
@@ -124,7 +121,8 @@ class GroupCommit(Generic[Item, Outcome]):
         try:
             while not ticket.is_done:
                 if not ticket.is_leader:
-                    self._wait(ticket, deadline)
+                    if not ticket.wait(max(deadline - time.monotonic(), 0)) and self._abandon(ticket):
+                        raise WaitTimedOut("the batch did not end in time")
                 elif ticket.times_skipped and time.monotonic() > deadline:
                     raise WaitTimedOut("the batch did not end in time")
                 else:
@@ -144,16 +142,12 @@ class GroupCommit(Generic[Item, Outcome]):
             if self._refused_until and ticket.partition in self._refused_until:
                 self._begin_trial(ticket)
             is_isolated = bool(self._isolated) and ticket.partition in self._isolated
-            if is_isolated and self._is_full(ticket.partition):
+            is_full = is_isolated and len(self._waiting) >= self._waiting_max
+            if is_full and sum(each.partition == ticket.partition for each in self._waiting) >= self._waiting_max:
                 raise WaitTimedOut("too many wait for rows that are locked")
             self._waiting.append(ticket)
             if not is_isolated and not self._has_leader:
                 self._has_leader = ticket.is_leader = True
-
-    def _is_full(self, partition: Hashable) -> bool:
-        if len(self._waiting) < self._waiting_max:
-            return False
-        return sum(ticket.partition == partition for ticket in self._waiting) >= self._waiting_max
 
     # --- Refuse ---
 
@@ -210,7 +204,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return ticket.partition if ticket.partition in self._isolated else None
 
     def _take(self, partition: Hashable) -> "list[_Ticket[Item, Outcome]]":
-        """Remove and return the next batch."""
+        """Remove the next batch from those that wait, and return it."""
         if not self._isolated:
             batch = self._waiting[: self._batch_max]
             del self._waiting[: self._batch_max]
@@ -233,7 +227,11 @@ class GroupCommit(Generic[Item, Outcome]):
                         self._refused_until.pop(ticket.partition, None)
             if skipped := [ticket for ticket in batch if not ticket.end()]:
                 self._waiting[:0] = skipped
-                successors = self._isolate(skipped)
+                for ticket in skipped:
+                    is_due = ticket.times_skipped >= _SKIPS_MAX and ticket.partition not in self._isolated
+                    if is_due and len(self._isolated) < self._isolated_max:
+                        self._isolated.add(ticket.partition)
+                        successors.append(ticket)
             if leader_of_next := self._successor(partition):
                 successors.append(leader_of_next)
             for ticket in successors:
@@ -242,18 +240,8 @@ class GroupCommit(Generic[Item, Outcome]):
             if ticket is not leader:  # it is awake, and leads again
                 ticket.wake()
 
-    def _isolate(self, skipped: "list[_Ticket[Item, Outcome]]") -> "list[_Ticket[Item, Outcome]]":
-        """Isolate the partitions that were locked several times, and return the first leader of each."""
-        leaders = []
-        for ticket in skipped:
-            is_due = ticket.times_skipped >= _SKIPS_MAX and ticket.partition not in self._isolated
-            if is_due and len(self._isolated) < self._isolated_max:
-                self._isolated.add(ticket.partition)
-                leaders.append(ticket)
-        return leaders
-
     def _successor(self, partition: Hashable) -> "_Ticket[Item, Outcome] | None":
-        """Return the next leader, or None when nobody waits: then the next caller leads, in a shared batch."""
+        """Return the next leader, or None when no ticket waits: then the next caller leads, in a shared batch."""
         waiting = iter(self._waiting)
         if self._isolated:
             waiting = (ticket for ticket in self._waiting if self._isolated_partition(ticket) == partition)
@@ -318,12 +306,7 @@ class GroupCommit(Generic[Item, Outcome]):
             ticket.outcome = _still_unknown(outcome) if ticket.is_rerun else outcome
         _wake_all(waiting)
 
-    # --- Wait ---
-
-    def _wait(self, ticket: "_Ticket[Item, Outcome]", deadline: float) -> None:
-        """Wait until the ticket is done or is to lead. Raises WaitTimedOut."""
-        if not ticket.wait(max(deadline - time.monotonic(), 0)) and self._abandon(ticket):
-            raise WaitTimedOut("the batch did not end in time")
+    # --- Give up ---
 
     def _withdraw(self, ticket: "_Ticket[Item, Outcome]") -> None:
         """Remove a ticket whose caller gives up when it can no longer be abandoned: it is done, or was made leader."""
@@ -372,20 +355,12 @@ def _wake_all(batch: list["_Ticket[Any, Any]"]) -> None:
 class _Ticket(Generic[Item, Outcome]):
     """One item on its way through a batch. ``wake`` ends ``wait``, or spares the next one.
 
-    ``wait`` returns False after ``seconds``. Here a lock does this: it is acquired at once, and ``wake`` releases it.
+    ``wait`` returns False after its time. Here a lock does this: it is acquired at once, and ``wake`` releases it.
     """
 
     __slots__ = (
-        "item",
-        "partition",
-        "outcome",
-        "is_leader",
-        "is_done",
-        "is_abandoned",
-        "is_rerun",
-        "is_trial",
-        "times_skipped",
-        "_lock",
+        *("item", "partition", "outcome", "times_skipped", "_lock"),
+        *("is_leader", "is_done", "is_abandoned", "is_rerun", "is_trial"),
     )
 
     def __init__(self, item: Item, partition: Hashable = None) -> None:

@@ -12,11 +12,7 @@ _FATAL = {b"FATAL", b"PANIC"}
 
 
 def has_ended(descriptor: int) -> bool:
-    """Return whether the server has closed an idle connection, or is about to. Takes a microsecond.
-
-    A server has nothing to say to an idle client except good-bye. A notice would count as that, too; then a connection is
-    replaced that need not be.
-    """
+    """Return whether the server has closed an idle connection, or is about to. A notice counts as that, too."""
     poll = _poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,7 +1,4 @@
-"""Reads a large table by its keys, newest first: one page, or all of it in batches.
-
-A page is found by the key of the row before it. So the last page costs as much as the first, and new rows move nothing.
-"""
+"""Reads a large table by its keys, newest first: a page by the key of the row before it, or all of it in batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

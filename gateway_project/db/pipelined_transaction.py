@@ -135,18 +135,12 @@ def within_django() -> "PipelinedTransaction":
     return _NestedTransaction()
 
 
-def read(*statements: Statement) -> tuple[datetime, list[list[Any]]]:
-    """Run statements one by one on Django's own connection. Return the database's time, and the rows of each."""
-    return _NestedTransaction().read(*statements)
-
-
 # --- In a pipelined transaction ----------------------------------------------------------------------------------
 
 
 class PipelinedConnection:
-    """A connection that runs pipelined transactions, one at a time.
+    """A connection that stays open, apart from the request pool. Its caller, a group commit, runs one transaction at a time.
 
-    It stays open and is not one of the request pool's. The caller (a group commit) makes sure that only one transaction runs.
     Inside a transaction of Django's, as in a test, the statements run there instead, within a savepoint.
     """
 
@@ -160,10 +154,10 @@ class PipelinedConnection:
         self._all.add(self)
 
     def run(self, work: Callable[["PipelinedTransaction"], Result], *, is_durable: bool) -> Result:
-        """Return the result of ``work`` in a transaction that is rolled back unless ``PipelinedTransaction.write`` commits it.
+        """Return the result of ``work`` in a transaction that is rolled back unless ``work`` writes.
 
         A crash of the database may lose a transaction that is not durable: its COMMIT does not wait for the disk. Raises
-        OutcomeUnknown when the connection breaks after COMMIT was sent, so that nothing tells whether it was executed.
+        OutcomeUnknown when the connection breaks after COMMIT was sent.
         """
         if pool.is_in_transaction():
             with cell.use(self._cell_number), transaction.atomic():
@@ -228,8 +222,7 @@ class PipelinedTransaction:
     def read(self, *statements: Statement | None) -> tuple[datetime, list[list[Any]]]:
         """Begin, and return the database's time and the rows of each statement; a statement that is None has no rows.
 
-        A statement sees what was committed when the locks of the statements before it were granted. The time is read when all
-        locks are granted.
+        A statement sees what was committed when the locks before it were granted. The time is read last.
         """
         _, *results, [now] = self._pipeline.run([_BEGIN, *filter(None, statements), self._clock])
         remaining = iter(results)
@@ -257,14 +250,12 @@ class PipelinedTransaction:
 
 
 class _NestedPipeline:
-    """Runs the statements of a transaction within one of Django's, which has begun."""
-
     def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
         return [[] if statement is _BEGIN else execute(statement) for statement in statements]
 
 
 class _NestedTransaction(PipelinedTransaction):
-    """The same interface within a transaction of Django's."""
+    """The same within a transaction of Django's, which has begun."""
 
     def __init__(self) -> None:
         super().__init__(_NestedPipeline(), is_durable=True)
@@ -367,7 +358,7 @@ class NotPermitted(psycopg.OperationalError):
 
 
 def _is_from_server(error: BaseException) -> bool:
-    """Return whether the server reported the error, so that nothing is committed; a timeout of our own is not.
+    """Return whether the server reported the error, so that nothing is committed.
 
     Django keeps psycopg's error as the cause. Citus may report an internal error of a commit that other nodes carry out.
     """

@@ -69,18 +69,17 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
 
 
 def limit_queries(seconds: int) -> None:
-    """Let PostgreSQL cancel statements of this process that take longer, on connections of the request pool only.
+    """Let PostgreSQL cancel statements of this process that take longer, in the request pool, which was not used yet.
 
-    Web processes call this: commands, tasks and migrations may take as long as they need. Call it before the pool is used.
+    Web processes call this: commands, tasks and migrations may take as long as they need.
     """
     connection.settings_dict["STATEMENT_SECONDS"] = seconds
 
 
 def stop_pooling() -> None:
-    """Give every thread a connection of its own from now on, here and in processes that are forked later.
+    """Give every thread a connection of its own from now on, in a process that has not used the database yet.
 
-    A forked process must not inherit a pool: its threads are not there, and whoever closes its connections first ends them for
-    the other. Call this before the process has used the database.
+    A forked process must not inherit a pool: its threads are not there, and who closes its connections ends them for the other.
     """
     connection.settings_dict["OPTIONS"].pop("pool", None)
 
@@ -88,8 +87,7 @@ def stop_pooling() -> None:
 def release_connection() -> None:
     """Return this thread's connection to the pool, unless a transaction is still open on it.
 
-    Django does so when the response is closed. A stream is closed minutes later, and a few connections serve thousands of
-    streams.
+    Django does so when the response is closed. A stream is closed minutes later.
     """
     current = _current()
     if current and current.connection is not None and not current.in_atomic_block:
@@ -97,10 +95,9 @@ def release_connection() -> None:
 
 
 def _current() -> BaseDatabaseWrapper | None:
-    """Return this thread's connection; None when it never used one.
+    """Return this thread's connection; None when it never used one, as most completions do.
 
-    Most completions use none, and making the object takes time and memory. ``connections.all(initialized_only=True)`` reads the
-    same in eight calls.
+    ``connections.all(initialized_only=True)`` reads the same in eight calls.
     """
     of_threads = connections._connections  # type: ignore[attr-defined]
     if type(of_threads) is local:  # as in web processes; it takes ten times as long to say that an attribute is missing
@@ -143,27 +140,23 @@ def is_lock_timeout(error: BaseException) -> bool:
 
 
 def read(query: Callable[[], Value]) -> Value:
-    """Return the result of ``query``, within the time limit. It runs once more if its connection was lost meanwhile.
+    """Return the result of ``query``, which only reads. It runs once more if its connection was lost meanwhile.
 
-    Only for reads. Raises the database's errors.
+    Each run has the time limit. Raises the database's errors.
     """
     try:
         with time_limit():
             return query()
     except UNAVAILABLE:
-        if is_in_transaction() or not _close_if_lost():
+        if is_in_transaction():
             raise
+        with time_limit():
+            is_lost = connection.connection is not None and not connection.is_usable()
+        if not is_lost:
+            raise
+        connection.close()
     with time_limit():
         return query()
-
-
-def _close_if_lost() -> bool:
-    """Close this thread's connection if it was lost in use. Return False if it works, or never was or is no longer open."""
-    with time_limit():
-        if connection.connection is None or connection.is_usable():
-            return False
-    connection.close()
-    return True
 
 
 def database_time() -> datetime:
