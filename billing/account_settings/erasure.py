@@ -4,7 +4,6 @@ Erased are the name of the account, the rows of which ``own_tables`` says so, wh
 of users who are members of nothing else. The ledger, receipts and the activity log stay as they are.
 """
 
-from itertools import chain
 from uuid import UUID
 
 from allauth.usersessions.models import UserSession
@@ -53,7 +52,7 @@ def _erase(due: tuple[UUID, UUID]) -> bool:
 def _erase_account(account: Account) -> None:
     members = User.objects.filter(memberships__account=account, is_staff=False)
     of_others = Membership.objects.exclude(account=account).filter(user__in=list(members)).values_list("user", flat=True)
-    users = list(members.exclude(pk__in=set(chain.from_iterable(everywhere.run(lambda: list(of_others.all()))))))
+    users = list(members.exclude(pk__in=everywhere.gather(of_others.all)))
     TopUpRule.objects.filter(account=account).update(is_on=False, customer_id="", method_id="", card="")
     own_tables.delete_rows(account)
     for app in app_config.installed():

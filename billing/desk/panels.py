@@ -2,7 +2,6 @@
 
 from collections import Counter
 from datetime import datetime, timedelta
-from itertools import chain
 
 from django.db.models import Count, Sum
 
@@ -23,9 +22,7 @@ def _credits(now: datetime) -> Content:
     beside_usage = LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT)
     newest = beside_usage.filter(id__gte=identifiers.least_uuid7(now - _DAY))
     nanos, numbers = Counter[str](), Counter[str]()
-    for title, (number, sum_nanos) in chain.from_iterable(
-        everywhere.run(lambda: reading.add_up(newest.all()).items(), may_miss=True)
-    ):
+    for title, (number, sum_nanos) in everywhere.gather(lambda: reading.add_up(newest.all()).items(), may_miss=True):
         nanos[title] += sum_nanos
         numbers[title] += number
     total_nanos = sum(nanos.values())

@@ -64,8 +64,7 @@ def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
 def _lock(account_id: UUID) -> Account:
     """Lock the account as requests do, then its usage mark, so that no usage is summed up; last against new rows of it."""
     locks.lock_account(account_id)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM completions_usagemark WHERE account_id = %s FOR UPDATE", [account_id])
+    cell.execute("SELECT 1 FROM completions_usagemark WHERE account_id = %s FOR UPDATE", [account_id])
     return Account.objects.select_for_update(of=("self",)).get(pk=account_id)
 
 

@@ -128,7 +128,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
 
     def account_ids(self, objects: QuerySet[User]) -> Iterable[Any]:
         memberships = Membership.objects.filter(user__in=list(objects)).values_list("account_id", flat=True)
-        return chain.from_iterable(everywhere.run(lambda: list(memberships.all())))
+        return everywhere.gather(memberships.all)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the user, and enter a cell in which they are a member, if they are."""

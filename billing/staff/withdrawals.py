@@ -4,7 +4,6 @@ A removal of a second factor is about the person, a new owner about that person 
 something, so it asks for no password.
 """
 
-from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,7 @@ from gateway_project.db import everywhere
 
 def find_about(user: User) -> list[AccountAct]:
     """Return the requests that wait and that the user may withdraw, the newest first."""
-    found = chain.from_iterable(everywhere.run(lambda: _find_in_cell(user), may_miss=True))
+    found = everywhere.gather(lambda: _find_in_cell(user), may_miss=True)
     return sorted(found, key=lambda asked: asked.pk, reverse=True)
 
 

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db import connection
-
-from gateway_project.db import everywhere
+from gateway_project.db import cell, everywhere
 
 
 @dataclass(frozen=True)
@@ -20,15 +18,8 @@ def read(column: str, value: str) -> OpenHolds:
 
     Few holds are open at a time, and they have an index.
     """
-    numbers, nanos = zip(*everywhere.run(lambda: _read(column, value)), strict=True)
-    return OpenHolds(sum(numbers), sum(nanos))
-
-
-def _read(column: str, value: str) -> tuple[int, int]:
-    with connection.cursor() as cursor:
-        cursor.execute(_STATEMENT.format(column=column), [value])
-        number, nanos = cursor.fetchone()
-    return int(number), int(nanos)
+    numbers, nanos = zip(*everywhere.gather(lambda: cell.execute(_STATEMENT.format(column=column), [value])), strict=True)
+    return OpenHolds(int(sum(numbers)), int(sum(nanos)))
 
 
 _STATEMENT = """

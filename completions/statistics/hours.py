@@ -5,7 +5,6 @@ no completion is read twice, however many there are. Here the times are read fro
 """
 
 from datetime import datetime, timedelta
-from itertools import chain
 
 from django.db import connection
 
@@ -32,7 +31,7 @@ def sum_up(now: datetime) -> int:
 def read(since: datetime) -> dict[datetime, CompletionHour]:
     """Return the sums of all cells by hour, of those later than ``since``. Of times, the mean by the number of completions."""
     rows: dict[datetime, list[CompletionHour]] = {}
-    for hour in chain.from_iterable(everywhere.run(lambda: list(CompletionHour.objects.filter(hour__gt=since)), may_miss=True)):
+    for hour in everywhere.gather(lambda: CompletionHour.objects.filter(hour__gt=since), may_miss=True):
         rows.setdefault(hour.hour, []).append(hour)
     return {hour: each[0] if len(each) == 1 else _together(each) for hour, each in rows.items()}
 

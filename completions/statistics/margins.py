@@ -11,12 +11,10 @@ from datetime import date
 from decimal import Decimal
 from itertools import chain, groupby
 
-from django.db import connection
-
 from completions.models import LanguageModel, ProviderPrice
 from completions.pricing import meters, rates_sql
 from completions.pricing.rates import place_title
-from gateway_project.db import everywhere, pool
+from gateway_project.db import cell, everywhere, pool
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
 
@@ -72,16 +70,15 @@ class Line:
 def read(since: date, until: date) -> list[Margin]:
     """Return the margins of the days from ``since`` until before ``until``, in the order of pages."""
     figures: dict[_Place, list[int]] = {}
-    for place, of_cell in chain.from_iterable(everywhere.run(lambda: _read(since, until), may_miss=True)):
+    for place, of_cell in everywhere.gather(lambda: _read(since, until), may_miss=True):
         figures[place] = [one + other for one, other in zip(figures.get(place, [0] * 4), of_cell, strict=True)]
     return [Margin(*place, *figures[place]) for place in sorted(figures)]
 
 
 def _read(since: date, until: date) -> list[tuple[_Place, list[int]]]:
     """Return model, provider, tier and threshold, and completions, charged, priced and cost, of this cell."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement("day >= %(since)s AND day < %(until)s"), {"since": since, "until": until})
-        return [(row[:4], list(map(int, row[4:]))) for row in cursor.fetchall()]
+    sql = statement("day >= %(since)s AND day < %(until)s")
+    return [(row[:4], list(map(int, row[4:]))) for row in cell.execute(sql, {"since": since, "until": until})]
 
 
 def with_sums(margins: list[Margin]) -> list[Line]:

@@ -5,13 +5,10 @@ Only the newest completions are read, so that a busy gateway's pages take no lon
 
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
-from django.db import connection
-
 from completions.models import Completion
-from gateway_project.db import everywhere
+from gateway_project.db import cell, everywhere
 
 COMPLETIONS_MAX = 50_000
 ERRORS_SHOWN = 10
@@ -109,13 +106,8 @@ def _together(measured: list[Measured]) -> Measured:
 
 def _read_cells(sql: str, since: datetime, **values: Any) -> list[Any]:
     """Return the rows of a statement in all cells."""
-
-    def read() -> list[Any]:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX, **values})
-            return list(cursor.fetchall())
-
-    return list(chain.from_iterable(everywhere.run(read, may_miss=True)))
+    values |= {"since": Completion.least_id(since), "most": COMPLETIONS_MAX}
+    return everywhere.gather(lambda: cell.execute(sql, values), may_miss=True)
 
 
 def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:

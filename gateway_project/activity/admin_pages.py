@@ -15,7 +15,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, quote, unquote
 from django.contrib.admin.widgets import AdminSplitDateTime
 from django.core.exceptions import PermissionDenied
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Model
 from django.forms import PasswordInput
 from django.http import Http404, HttpRequest, HttpResponse
@@ -88,8 +88,7 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
     def _changes_since(self, request: HttpRequest, object_id: str) -> list[str]:
         """Return what changed, in sentences. Two who save the same object take turns."""
         written = request.POST.get(outdated_pages.FIELD_NAME)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{self.opts.label_lower} {object_id}"])
+        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{self.opts.label_lower} {object_id}"])
         found = self.get_object(request, unquote(object_id))
         if found is None or written is None or not self.has_change_permission(request, found):
             return []

@@ -2,7 +2,7 @@
 
 from django.db import connection
 
-from gateway_project.activity.models import SentForm
+from gateway_project.db import cell
 
 
 def use(token: str) -> bool:
@@ -11,9 +11,4 @@ def use(token: str) -> bool:
     Must run in the transaction of the act. It waits for another transaction with the same form.
     """
     assert connection.in_atomic_block
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {SentForm._meta.db_table} (token) VALUES (%s) ON CONFLICT DO NOTHING",  # noqa: S608  a name of this code
-            [token],
-        )
-        return bool(cursor.rowcount)
+    return bool(cell.execute("INSERT INTO activity_sentform (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1", [token]))

@@ -87,17 +87,11 @@ def are_several() -> bool:
     return len(numbers()) > 1
 
 
-def exists(number: int) -> bool:
-    """Return whether there is such a cell. A number that is not known may be that of a new one."""
-    if number == FIRST or number in added:
-        return True
-    _read_again_after(_EAGER_SECONDS)
-    return number in added
-
-
 def or_first(number: int) -> int:
-    """Return the cell that something names itself. The first, if there is no such cell."""
-    return number if exists(number) else FIRST
+    """Return the number if there is such a cell, perhaps a new one, and otherwise that of the first."""
+    if number != FIRST and number not in added:
+        _read_again_after(_EAGER_SECONDS)
+    return number if number in added else FIRST
 
 
 def open_numbers() -> list[int]:
@@ -132,7 +126,6 @@ def _read_again_after(seconds: float) -> None:
 
 
 # --- Django's connections ---------------------------------------------------------------------------------------------
-
 
 _of_connections: "WeakKeyDictionary[psycopg.Connection[Any], int]" = WeakKeyDictionary()  # those that left the first cell
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import connection, transaction
@@ -36,6 +37,11 @@ def run(work: Callable[[], Result], *, may_miss: bool = False, numbers: Sequence
     return done
 
 
+def gather(read: Callable[[], Iterable[Result]], *, may_miss: bool = False) -> list[Result]:
+    """Return the rows that ``read`` finds in each cell, one cell's after the other's."""
+    return list(chain.from_iterable(run(lambda: list(read()), may_miss=may_miss)))
+
+
 def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Iterable[str]) -> dict[str, Any]:
     """Return figures of several cells as one, by name: sums, and means by the figure ``weight``, where a row has both.
 
@@ -52,18 +58,17 @@ def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Itera
 
 def answers() -> dict[int, bool]:
     """Return of each cell whether it answers now; nothing where there is one, of which the database's own errors tell."""
-    return {number: _answers(number) for number in cell.numbers()} if cell.are_several() else {}
-
-
-def _answers(number: int) -> bool:
-    try:
-        with cell.use(number), transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = '2s'")
-            cursor.execute("SELECT 1 FROM billing_account LIMIT 1")
-    except pool.DATABASE_ERRORS as error:
-        _report(number, error)
-        return False
-    return True
+    found = {}
+    for number in cell.numbers() if cell.are_several() else []:
+        try:
+            with cell.use(number), transaction.atomic():
+                cell.execute("SET LOCAL statement_timeout = '2s'")
+                cell.execute("SELECT 1 FROM billing_account LIMIT 1")
+            found[number] = True
+        except pool.DATABASE_ERRORS as error:
+            _report(number, error)
+            found[number] = False
+    return found
 
 
 def each(task: Callable[Parameters, int]) -> Callable[Parameters, int]:

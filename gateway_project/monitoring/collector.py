@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gateway_project import installation
-from gateway_project.db import everywhere, pool
+from gateway_project.db import cell, everywhere, pool
 from gateway_project.monitoring import facts, processes
 from gateway_project.monitoring.models import Process
 from gateway_project.monitoring.readings import Reading
@@ -23,7 +22,7 @@ _BROKER_SECONDS = 1
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts, and the gauges of each host by name as it last reported them."""
+    """The facts, the gauges of each host by name as it last reported them, and which cells answer."""
 
     metrics: list[GaugeMetricFamily]
     hosts: dict[str, dict[str, int]]
@@ -71,7 +70,9 @@ def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFam
 def _read_facts() -> Facts:
     try:
         with pool.time_limit():
-            return Facts([read(fact) for fact in facts.declared()], _reported_gauges(), everywhere.answers())
+            metrics = [read(fact) for fact in facts.declared()]
+            hosts = dict(Process.objects.order_by("seen_at").values_list("host", "gauges"))  # of a host, the latest row wins
+            return Facts(metrics, hosts, everywhere.answers())
     finally:
         pool.release_connection()
 
@@ -81,7 +82,7 @@ def read(fact: facts.Fact) -> GaugeMetricFamily:
     if fact.across_cells is None:
         return _gauge(fact.name, fact.help, _rows(fact), fact.labels)
     by_labels: dict[tuple[Any, ...], list[Any]] = {}
-    for row in chain.from_iterable(everywhere.run(lambda: _rows(fact), may_miss=True)):
+    for row in everywhere.gather(lambda: _rows(fact), may_miss=True):
         by_labels.setdefault(row[:-1], []).append(row[-1])
     rows = [(*labels, fact.across_cells(numbers)) for labels, numbers in by_labels.items()]
     return _gauge(fact.name, fact.help, rows, fact.labels)
@@ -89,14 +90,9 @@ def read(fact: facts.Fact) -> GaugeMetricFamily:
 
 def _rows(fact: facts.Fact) -> list[Any]:
     # A transaction for each, so that none keeps a lock of a table while it waits for another.
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_SECONDS}s'")
-        cursor.execute(fact.sql)
-        return list(cursor.fetchall())
-
-
-def _reported_gauges() -> dict[str, dict[str, int]]:
-    return dict(Process.objects.order_by("seen_at").values_list("host", "gauges"))  # of a host, the latest row wins
+    with transaction.atomic():
+        cell.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_SECONDS}s'")
+        return cell.execute(fact.sql)
 
 
 def _read_queue() -> int:

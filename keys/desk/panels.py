@@ -2,7 +2,6 @@
 
 from collections import Counter
 from datetime import datetime
-from itertools import chain
 
 from django.db.models import Sum
 
@@ -22,7 +21,7 @@ def _refusals(now: datetime) -> Content:
         RefusalCount.objects.filter(hour__gte=hours[0]).values_list(*columns).annotate(sum=Sum("number")).order_by(*columns)
     )
     by_hour, by_reason = Counter[datetime](), Counter[tuple[str, str]]()
-    for hour, status, code, error, number in chain.from_iterable(everywhere.run(lambda: list(ordered.all()), may_miss=True)):
+    for hour, status, code, error, number in everywhere.gather(ordered.all, may_miss=True):
         by_hour[hour] += int(number)
         by_reason[summaries.describe_error(error), f"{status} {code}"] += int(number)
     return Content(

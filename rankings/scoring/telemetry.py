@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -29,7 +28,7 @@ def speeds(now: datetime) -> dict[str, MeasuredSpeed]:
     """Return the speeds by model id, of models with enough streams in the window before ``now``."""
     since = now - timedelta(hours=settings.RANKINGS_SPEED_WINDOW_HOURS)
     by_model: dict[str, list[MeasuredSpeed]] = {}
-    for model_id, *figures in chain.from_iterable(everywhere.run(lambda: _read(since), may_miss=True)):
+    for model_id, *figures in everywhere.gather(lambda: _read(since), may_miss=True):
         by_model.setdefault(model_id, []).append(MeasuredSpeed(*figures))
     means = ("tokens_per_second", "first_token_seconds")
     return {

@@ -1,6 +1,5 @@
 """Lists the days whose details are archived or dropped, with their files."""
 
-from itertools import chain
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -20,7 +19,7 @@ class Command(OperatorCommand):
         parser.add_argument("--verify", action="store_true", help="Compare each file with its SHA-256.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        days = list(chain.from_iterable(everywhere.run(lambda: list(ArchivedDay.objects.exclude(written_at=None)))))
+        days = everywhere.gather(lambda: ArchivedDay.objects.exclude(written_at=None))
         days.sort(key=lambda each: each.day)
         damages = [damage for day in days for damage in _damages(day)] if options["verify"] else []
         facts = {"days": list(map(_facts, days)), "damages": damages}
