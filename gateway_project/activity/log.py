@@ -82,7 +82,9 @@ def _require_pace(account_id: UUID | None, user: Any, *, is_program: bool) -> No
     """Raises RateLimitExceeded when the account's people or programs, or else the user, did ACTS_PER_HOUR within an hour."""
     maximum = settings.ACTS_PER_HOUR
     if account_id is not None:
-        acts = _latest(Activity.objects.filter(account_id=account_id), maximum * _LATEST_PER_ACT)
+        acts, count = Activity.objects.filter(account_id=account_id), maximum * _LATEST_PER_ACT
+        first_id = Subquery(acts.order_by("-id").values("id")[count - 1 : count])  # of the latest
+        acts = acts.filter(id__gte=Coalesce(first_id, 0))
         acts = acts.exclude(program="") if is_program else acts.filter(program="")
     elif isinstance(user, get_user_model()):
         acts = Activity.objects.filter(actor=user, account_id=None)
@@ -96,12 +98,6 @@ def _require_pace(account_id: UUID | None, user: Any, *, is_program: bool) -> No
             " You can still pause and revoke keys.",
             headers=errors.retry_after(min(wait, timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX))),
         )
-
-
-def _latest(acts: QuerySet[Activity], count: int) -> QuerySet[Activity]:
-    """Return the ``count`` latest of the acts."""
-    first = Subquery(acts.order_by("-id").values("id")[count - 1 : count])
-    return acts.filter(id__gte=Coalesce(first, 0))
 
 
 def _json(value: Any) -> Any:

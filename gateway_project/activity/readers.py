@@ -1,7 +1,4 @@
-"""Says which acts a member of staff may read: those on what they may view elsewhere, and their own.
-
-Otherwise the log would show customers' addresses and amounts to staff who are refused at the accounts.
-"""
+"""Says which acts a member of staff may read: those on rows that they may view elsewhere, and their own."""
 
 from typing import Any
 
@@ -23,14 +20,12 @@ def readable(staff: Any) -> QuerySet[Activity]:
     """Return the acts that ``staff``, a user, may read."""
     if staff.is_superuser:
         return Activity.objects.all()
-    may_read = Q(account_id=None, object_type__in=_viewable(staff)) | Q(actor=staff)
+    kinds = [model._meta for model in apps.get_models()]
+    viewable = [
+        each.label_lower for each in kinds if staff.has_perm(f"{each.app_label}.{get_permission_codename('view', each)}")
+    ]
+    may_read = Q(account_id=None, object_type__in=viewable) | Q(actor=staff)
     if staff.has_perm(_ACCOUNTS):
         of_accounts = Q(account_id__isnull=False)
         may_read |= of_accounts if staff.has_perm(_LEDGER) else of_accounts & ~Q(act__in=_OF_MONEY)
     return Activity.objects.filter(may_read)
-
-
-def _viewable(staff: Any) -> list[str]:
-    """Return the kinds of rows that the user may view."""
-    options = [model._meta for model in apps.get_models()]
-    return [each.label_lower for each in options if staff.has_perm(f"{each.app_label}.{get_permission_codename('view', each)}")]

@@ -4,6 +4,7 @@ In a cell that is not the first, a router of Django's leaves out operations that
 SQL or Python say what they are about: ``hints={"is_owned": True}``.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from django.apps import apps
@@ -20,22 +21,14 @@ class CellRouter:
             return None
         if model_name is None:
             return bool(hints.get("is_owned"))
-        return _is_owned(app_label, model_name) or _has_table(db, hints.get("model"))
-
-
-def _is_owned(app_label: str, model_name: str) -> bool:
-    try:
-        return issubclass(apps.get_model(app_label, model_name), OwnedModel)
-    except LookupError:  # a former model
-        return False
-
-
-def _has_table(alias: str, model: Any) -> bool:
-    if model is None:
-        return False
-    with connections[alias].cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s)", [f"{cell.schema(cell.current())}.{model._meta.db_table}"])
-        return cursor.fetchone()[0] is not None
+        with suppress(LookupError):  # of a former model
+            if issubclass(apps.get_model(app_label, model_name), OwnedModel):
+                return True
+        if (model := hints.get("model")) is None:
+            return False
+        with connections[db].cursor() as cursor:
+            cursor.execute("SELECT to_regclass(%s)", [f"{cell.schema(cell.current())}.{model._meta.db_table}"])
+            return cursor.fetchone()[0] is not None
 
 
 def added_cells(alias: str) -> list[int]:

@@ -37,13 +37,8 @@ def are_shared() -> bool:
     Two of our connections then have the same server process, or one has several in turn. Raises psycopg's errors.
     """
     with connect() as first, connect() as second:
-        pids = [[_server_pid(each) for each in (first, second)] for _ in range(3)]
-    return len(set(map(tuple, pids))) > 1 or any(one == other for one, other in pids)
-
-
-def _server_pid(connection: psycopg.Connection[Any]) -> int:
-    [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
-    return int(pid)
+        asked = [[each.execute("SELECT pg_backend_pid()").fetchone() for each in (first, second)] for _ in range(3)]
+    return len(set(map(tuple, asked))) > 1 or any(one == other for one, other in asked)
 
 
 def conninfo(**changed: Any) -> str:

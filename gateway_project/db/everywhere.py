@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, wraps
+from functools import wraps
 from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
@@ -79,34 +79,27 @@ def each(task: Callable[Parameters, int]) -> Callable[Parameters, int]:
         numbers = cell.numbers()
         if len(numbers) == 1:
             return task(*args, **options)
-        work = partial(_run_in, lambda: task(*args, **options))
-        if pool.is_in_transaction():  # other threads would not see what it has written
-            outcomes = list(map(work, numbers))
-        else:
-            with ThreadPoolExecutor(len(numbers)) as executor:
-                outcomes = list(executor.map(partial(_run_and_close, work), numbers))
+        is_in_transaction = pool.is_in_transaction()  # other threads would not see what it has written
+
+        def run_in(number: int) -> int | Exception:
+            try:
+                with cell.use(number):
+                    return task(*args, **options)
+            except Exception as error:
+                _report(number, error)
+                return error
+            finally:
+                if not is_in_transaction:
+                    connection.close()  # that of this thread
+
+        with ThreadPoolExecutor(len(numbers)) as executor:
+            outcomes = list(map(run_in, numbers) if is_in_transaction else executor.map(run_in, numbers))
         failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if failures:  # one after which the task is tried again, if there is one
             raise next((each for each in failures if isinstance(each, pool.UNAVAILABLE)), failures[0])
         return sum(outcome for outcome in outcomes if isinstance(outcome, int))
 
     return run
-
-
-def _run_in(work: Callable[[], int], number: int) -> int | Exception:
-    with cell.use(number):
-        try:
-            return work()
-        except Exception as error:
-            _report(number, error)
-            return error
-
-
-def _run_and_close(work: Callable[[int], int | Exception], number: int) -> int | Exception:
-    try:
-        return work(number)
-    finally:
-        connection.close()  # that of this thread
 
 
 def _report(number: int, error: Exception) -> None:

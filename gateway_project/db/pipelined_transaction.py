@@ -301,7 +301,9 @@ class _Pipeline:
             sent = self._send(statements)
             self._libpq.pipeline_sync()
             while self._libpq.flush():
-                self._wait_until_writable()
+                hub = gevent.get_hub()  # also wait for readable: the server may stop reading until its output is read
+                hub.wait(hub.loop.io(self._libpq.socket, _READ_OR_WRITE))
+                self._libpq.consume_input()
             results = self._read(sent)
             if self._libpq.is_busy():
                 self._wait_for_result()
@@ -343,12 +345,6 @@ class _Pipeline:
         while self._libpq.is_busy():
             wait_read(self._libpq.socket)
             self._libpq.consume_input()
-
-    def _wait_until_writable(self) -> None:
-        # Also wait for readable: the server may stop reading until its output is read.
-        hub = gevent.get_hub()
-        hub.wait(hub.loop.io(self._libpq.socket, _READ_OR_WRITE))
-        self._libpq.consume_input()
 
 
 class NotPermitted(psycopg.OperationalError):

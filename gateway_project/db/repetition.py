@@ -1,4 +1,4 @@
-"""Work in the background, of which an error of the database or of the disk ends one attempt only: it is tried again later."""
+"""Work in the background: an error of the database or of the disk ends one attempt, and the next one follows."""
 
 import logging
 from collections.abc import Callable
@@ -32,10 +32,10 @@ def spawn_write(write: Callable[[], object], *, logger: logging.Logger, failure:
 
 def repeat(work: Callable[[], object], seconds: float, *, logger: logging.Logger, failure: str) -> None:
     """Attempt the work after each pause of so many seconds, in a greenlet of its own, for the life of this process."""
-    gevent.spawn(_repeat, work, seconds, logger, failure)
 
+    def run() -> NoReturn:
+        while True:
+            gevent.sleep(seconds)
+            attempt(work, logger=logger, failure=failure)
 
-def _repeat(work: Callable[[], object], seconds: float, logger: logging.Logger, failure: str) -> NoReturn:
-    while True:
-        gevent.sleep(seconds)
-        attempt(work, logger=logger, failure=failure)
+    gevent.spawn(run)

@@ -1,4 +1,4 @@
-"""Facts about the whole gateway, each with the SQL that reads it. They are metrics that no process keeps in its memory.
+"""Facts about the whole gateway, each with the SQL that reads it: metrics that no process keeps in its memory.
 
 A statement must be short however many rows there are: it reads an index or a small table. A process measures the gauges of its
 host when it reports.

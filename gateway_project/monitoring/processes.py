@@ -59,9 +59,9 @@ def _report_regularly(process: Process) -> NoReturn:
 
 
 def report(process: Process) -> None:
-    """Write the row, and delete those of processes that ended. Raises the database's errors.
+    """Write the row, and delete those of ended processes of this host. Raises the database's errors.
 
-    Of this host, they are of no use any more; of another one, the last row says what waited there when the host ended.
+    The last row of another host says what waited there when the host ended: it stays for some days.
     """
     process.seen_at, process.gauges = Now(), measure()
     with pool.time_limit():

@@ -1,7 +1,7 @@
 """Reads facts within a time limit, once for all who ask within a few seconds.
 
-A scrape must end while the database or the broker does not answer, in processes with and without an event loop. So a thread
-reads, and the scrape waits for it for a bounded time. There is one such thread at a time for each reading, however many ask.
+A scrape must end while the database or the broker does not answer, in processes with and without an event loop. So one thread
+for each reading reads, and the scrape waits for it for a bounded time.
 """
 
 import logging

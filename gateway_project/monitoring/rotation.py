@@ -1,7 +1,7 @@
-"""Finds out when a process uses a secret that another one does not have, as in a rotation that skipped a step.
+"""Finds a secret that one process uses and another does not have, as in a rotation that skipped a step.
 
-What the first process encrypts, the second cannot read: repetitions of its requests fail there, and so do its new API keys.
-Processes compare fingerprints, from which no secret can be found.
+The second cannot read what the first encrypts: repetitions of its requests fail there, as do its new API keys. Processes
+compare fingerprints, from which no secret can be found.
 """
 
 import hmac

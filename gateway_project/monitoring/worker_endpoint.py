@@ -20,7 +20,7 @@ logger = logging.getLogger("gateway.metrics")
 
 
 def start(host: str, port: int) -> WSGIServer | None:
-    """Serve the address in a thread. Return None if it cannot be: that is logged, and background work continues."""
+    """Serve the address in a thread. Return None if that fails: it is logged, and background work continues."""
     try:
         server = make_server(host, port, application, _Server if ":" not in host else _ServerV6, _QuietHandler)
     except OSError as error:
