@@ -3,18 +3,18 @@
 import re
 from collections.abc import Iterator
 from datetime import date, datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
-from django.db.models import ForeignKey, Model
+from django.db.models import Model
 
 from billing.account_settings.tables import TABLES, Read, in_batches
 from billing.alerts.payload import camel_case
 from billing.models import Account, User
 from gateway_project import app_config
-from gateway_project.db.owned import DELETED, EVIDENCE, Kept, OwnedModel
+from gateway_project.db.owned import DELETED, EVIDENCE, Kept, OwnedModel, path_to_account
 from gateway_project.text import timestamps
 
 _SIGN_IN = "It is about how a person signs in, which is on the person's own pages."
@@ -37,21 +37,6 @@ BESIDE = {
     "socialaccount.socialtoken": Kept("Nothing writes it.", "It is deleted with its account."),
     "usersessions.usersession": Kept(_SIGN_IN, DELETED),
 }
-
-
-@cache
-def path_to_account(model: type[Model]) -> str:
-    """Return how a row leads to its account, such as ``key__account``; '' if it does not."""
-    if model is Account:
-        return "pk"
-    names = {field.name for field in model._meta.concrete_fields}
-    if found := names & {"account", "account_id"}:
-        return found.pop() if issubclass(model, OwnedModel) else ""
-    for field in model._meta.concrete_fields:
-        related = field.related_model if isinstance(field, ForeignKey) else None
-        if isinstance(related, type) and issubclass(related, OwnedModel) and (path := path_to_account(related)):
-            return f"{field.name}__{path}"
-    return ""
 
 
 def of_accounts() -> dict[type[Model], Kept | None]:

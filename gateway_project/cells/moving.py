@@ -6,18 +6,19 @@ What the audit signed stays in the former cell, as do sums that are not of one a
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 from django.apps import apps
 from django.db import ProgrammingError, connection, transaction
-from django.db.models import ForeignKey, Model
+from django.db.models import Model
 
 from gateway_project.cells import citus
 from gateway_project.cells.models import AccountPlace, UserPlace
 from gateway_project.db import cell
-from gateway_project.db.owned import OwnedModel
+from gateway_project.db.owned import OwnedModel, path_to_account
 
 _IN_MEMORY_BYTES = 2**24
 _ANALYZED_ROWS = 1_000
@@ -136,8 +137,8 @@ def _digest(number: int, sql: str, account_id: UUID) -> object:
 @cache
 def moved_models() -> tuple[type[Model], ...]:
     """Return the models of which an account's rows move with it, each before those that lead to the account."""
-    owned = [model for model in apps.get_models() if issubclass(model, OwnedModel) and model.moves and condition_sql(model)]
-    return tuple(sorted(owned, key=lambda model: (_is_account(model), -condition_sql(model).count("SELECT"))))
+    owned = [model for model in apps.get_models() if issubclass(model, OwnedModel) and model.moves and path_to_account(model)]
+    return tuple(sorted(owned, key=lambda model: (path_to_account(model) == "pk", -path_to_account(model).count("__"))))
 
 
 @cache
@@ -149,25 +150,11 @@ def owners() -> tuple[type[Model], ...]:
 
 @cache
 def condition_sql(model: type[Model]) -> str:
-    """SQL that says whether a row is of the account ``{account}``; empty for a table of which no row is one account's."""
-    if _is_account(model):
-        return "id = '{account}'"
-    columns = {field.column for field in model._meta.concrete_fields}
-    if "account_id" in columns:
-        return "account_id = '{account}'"
-    for field, owner in _owners(model):
-        if condition := condition_sql(owner):
-            return f"{field.column} IN (SELECT {owner._meta.pk.column} FROM {owner._meta.db_table} WHERE {condition})"  # noqa: S608
-    return ""
-
-
-def _is_account(model: type[Model]) -> bool:
-    return model._meta.label_lower == "billing.account"
-
-
-def _owners(model: type[Model]) -> Iterator[tuple[ForeignKey[Model, Model], type[Model]]]:
-    """Yield the foreign keys to other owned tables, those that are never empty first."""
-    keys = [field for field in model._meta.concrete_fields if isinstance(field, ForeignKey)]
-    for field in sorted(keys, key=lambda field: field.null):
-        if issubclass(field.related_model, OwnedModel) and field.related_model is not model:
-            yield field, field.related_model
+    """SQL that says whether a row of a table that leads to accounts is of the account ``{account}``."""
+    name, _, path_of_owner = path_to_account(model).partition("__")
+    field: Any = model._meta.pk if name == "pk" else model._meta.get_field(name)
+    if not path_of_owner:
+        return f"{field.column} = '{{account}}'"
+    owner = field.related_model
+    condition = condition_sql(owner)
+    return f"{field.column} IN (SELECT {owner._meta.pk.column} FROM {owner._meta.db_table} WHERE {condition})"  # noqa: S608

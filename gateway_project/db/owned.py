@@ -1,6 +1,7 @@
-"""What tables of an account's rows have in common: each cell has them, and each says what of it is kept."""
+"""The base of the tables that each cell has: each says what of it is kept, and leads to its account."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 from django.db import models
@@ -36,3 +37,19 @@ class OwnedModel(models.Model):
 
     class Meta:
         abstract = True
+
+
+@cache
+def path_to_account(model: type[models.Model]) -> str:
+    """Return how a row of an owned table leads to its account, such as ``key__account``; '' if it does not."""
+    if not issubclass(model, OwnedModel):
+        return ""
+    if model._meta.label_lower == "billing.account":
+        return "pk"
+    if found := {field.name for field in model._meta.concrete_fields} & {"account", "account_id"}:
+        return found.pop()
+    keys = [field for field in model._meta.concrete_fields if isinstance(field, models.ForeignKey)]
+    for key in sorted(keys, key=lambda key: key.null):  # those that are never empty first
+        if key.related_model is not model and (path := path_to_account(key.related_model)):
+            return f"{key.name}__{path}"
+    return ""

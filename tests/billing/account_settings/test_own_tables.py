@@ -28,7 +28,7 @@ from completions.models import Completion, StoredResponse
 from completions.tasks import forget_stored_responses
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.db.owned import DELETED
+from gateway_project.db.owned import DELETED, path_to_account
 from keys.models import RefusalCount, RefusedRequest, SpendingDay
 from tests import factories
 from tests.pages import admin_rows
@@ -128,7 +128,7 @@ def test_the_erasure_leaves_no_row_of_what_is_deleted(filled, bob):
     AccountClosing.objects.create(account=filled, closed_by=user, is_refunded=False, erase_at=timezone.now())
     assert tasks.erase_closed_accounts() == 1
     for model, kept in own_tables.of_accounts().items():
-        rows = model._default_manager.filter(**{own_tables.path_to_account(model): filled.pk})
+        rows = model._default_manager.filter(**{path_to_account(model): filled.pk})
         assert rows.exists() is (kept.erased != DELETED) or not is_file(kept), model
     for label, kept in BESIDE.items():
         if kept.erased == DELETED:
