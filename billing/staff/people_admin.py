@@ -132,12 +132,9 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the user, and enter a cell in which they are a member, if they are."""
-        found, chosen = super().get_object(request, object_id, from_field), cell.current()
-        for number in Membership.cells_of(found.pk) if found else []:
-            cell.enter(number)
-            if found.memberships.exists():
-                return found
-        cell.enter(chosen)
+        found = super().get_object(request, object_id, from_field)
+        if found:
+            everywhere.find(found.memberships.exists, Membership.cells_of(found.pk))
         return found
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:

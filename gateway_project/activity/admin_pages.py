@@ -6,6 +6,7 @@ Django's own history (``LogEntry``) is not written: it has no old values, and ca
 import copy
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -26,7 +27,7 @@ from django.urls import reverse
 from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
-from gateway_project.db import cell
+from gateway_project.db import cell, everywhere
 from gateway_project.db.owned import OwnedModel
 from gateway_project.text import number_fields
 
@@ -64,14 +65,9 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         # PostgreSQL accepts no NUL in texts: the query would raise an error instead of finding nothing.
         if "\x00" in object_id:
             return None
-        current = cell.current()
-        others = [number for number in cell.numbers() if number != current] if issubclass(self.model, OwnedModel) else []
-        for number in (current, *others):
-            cell.enter(number)
-            if found := super().get_object(request, object_id, from_field):
-                return found
-        cell.enter(current)
-        return None
+        others = cell.numbers() if issubclass(self.model, OwnedModel) else []
+        find = partial(super().get_object, request, object_id, from_field)
+        return everywhere.find(find, dict.fromkeys([cell.current(), *others]))
 
     # --- A page that was opened before somebody else's change -----------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Rows that are looked up before their account is known, such as keys: the directory has the account of each."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar, Self
 
 from django.apps import apps
@@ -8,7 +8,7 @@ from django.db import transaction
 
 from gateway_project.cells import directory
 from gateway_project.cells.models import AccountPlace, Reference
-from gateway_project.db import cell, pool
+from gateway_project.db import cell, everywhere, pool
 from gateway_project.db.owned import OwnedModel
 
 
@@ -66,11 +66,13 @@ class ReferredModel(OwnedModel):
     def find(cls, value: str, *, hint: int) -> Self | None:
         """Return the row with its account, from the cell that its value names or that the directory says. Enters the cell."""
         rows = cls._default_manager.select_related("account").filter(**{cls.reference_field: value})
-        cell.enter(first := cell.or_first(hint))
-        if (found := rows.first()) or (second := cls.cell_of(value)) == first:
-            return found
-        cell.enter(second)
-        return rows.all().first()
+
+        def likely_cells() -> Iterator[int]:
+            yield (first := cell.or_first(hint))
+            if (second := cls.cell_of(value)) != first:
+                yield second
+
+        return everywhere.find(lambda: rows.all().first(), likely_cells())
 
 
 def references_sql() -> str:

@@ -42,6 +42,17 @@ def gather(read: Callable[[], Iterable[Result]], *, may_miss: bool = False) -> l
     return list(chain.from_iterable(run(lambda: list(read()), may_miss=may_miss)))
 
 
+def find(read: Callable[[], Result | None], numbers: Iterable[int] = ()) -> Result | None:
+    """Return what ``read`` finds in the first of the cells in which it finds something, and enter that cell."""
+    earlier = cell.current()
+    for number in numbers or cell.numbers():
+        cell.enter(number)
+        if found := read():
+            return found
+    cell.enter(earlier)
+    return None
+
+
 def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Iterable[str]) -> dict[str, Any]:
     """Return figures of several cells as one, by name: sums, and means by the figure ``weight``, where a row has both.
 
