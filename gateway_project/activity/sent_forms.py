@@ -6,9 +6,6 @@ from gateway_project.db import cell
 
 
 def use(token: str) -> bool:
-    """Store the token of a form that is acted on. Return False if it was acted on before.
-
-    Must run in the transaction of the act. It waits for another transaction with the same form.
-    """
+    """Store the token of a form, in the transaction of its act. Return False if it was acted on before."""
     assert connection.in_atomic_block
     return bool(cell.execute("INSERT INTO activity_sentform (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1", [token]))

@@ -37,10 +37,7 @@ def _look_up(account_id: UUID) -> int | None:
 
 
 def has_moved(account_id: UUID, number: int) -> bool:
-    """Look where an account is now, which was not found in a cell. Return whether it is in another one.
-
-    Of many at a time, the first looks for all: each look-up takes a connection of the pool.
-    """
+    """Return whether an account, which was not found in a cell, is in another one now. The first of many looks for all."""
     if not cell.are_several():
         return False
     if _places.get(account_id, number) != number:

@@ -13,10 +13,7 @@ from gateway_project.db.owned import OwnedModel
 
 
 class ReferredModel(OwnedModel):
-    """A table of such rows. The directory has the account of a row by its ``reference_field``.
-
-    Statements that insert rows write nothing to the directory: they insert what ``reference_condition`` leaves out.
-    """
+    """A table of such rows. Statements insert only rows that ``reference_condition`` leaves out: the directory lacks these."""
 
     reference_kind: ClassVar[str]
     reference_field: ClassVar[str] = "id"

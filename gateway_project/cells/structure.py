@@ -75,10 +75,7 @@ def owned_tables() -> list[str]:
 
 
 def create(number: int, progress: Callable[[str], None] = lambda line: None) -> None:
-    """Create the schema of a cell with all its tables, or nothing. Raises the database's errors.
-
-    Citus, where it is installed, puts them on a node after that. If that fails, they stay where they are.
-    """
+    """Create the tables of a cell, or nothing; then Citus, if there, moves them to a node. Raises the database's errors."""
     tables, schema = [*owned_tables(), _MIGRATIONS], cell.schema(number)
     if citus.is_installed():
         citus.prepare()

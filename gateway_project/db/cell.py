@@ -75,10 +75,7 @@ _read_at = -math.inf
 
 
 def numbers() -> list[int]:
-    """Return the number of each cell, the first cell's first. Raises the database's errors only if they were never read.
-
-    Work in a transaction continues with the cells that it began with.
-    """
+    """Return the numbers of all cells, the first first. Raises the database's errors if they were never read."""
     _read_again_after(READ_SECONDS)
     return [FIRST, *added]
 

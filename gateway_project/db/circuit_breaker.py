@@ -182,10 +182,7 @@ def _is_answer(error: BaseException) -> bool:
 
 
 def _probe() -> str:
-    """Ask the database for a row on a new connection. Return why it does not answer, or nothing if it does.
-
-    While this process is too busy to read an answer, no time passes.
-    """
+    """Ask for a row on a new connection. Return why the database does not answer, or nothing if it does."""
     asking = gevent.spawn(_ask)
     if ends_within(asking, PROBE_SECONDS):
         reason: str = asking.get()

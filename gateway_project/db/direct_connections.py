@@ -32,10 +32,7 @@ def session_sql(*names: str) -> str:
 
 
 def are_shared() -> bool:
-    """Return whether a pooler lends connections of the server for single transactions.
-
-    Two of our connections then have the same server process, or one has several in turn. Raises psycopg's errors.
-    """
+    """Return whether a pooler lends connections of the server for single transactions. Raises psycopg's errors."""
     with connect() as first, connect() as second:
         asked = [[each.execute("SELECT pg_backend_pid()").fetchone() for each in (first, second)] for _ in range(3)]
     return len(set(map(tuple, asked))) > 1 or any(one == other for one, other in asked)

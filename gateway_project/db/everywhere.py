@@ -54,10 +54,7 @@ def find(read: Callable[[], Result | None], numbers: Iterable[int] = ()) -> Resu
 
 
 def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Iterable[str]) -> dict[str, Any]:
-    """Return figures of several cells as one, by name: sums, and means by the figure ``weight``, where a row has both.
-
-    Medians and percentiles become means of them. Milliseconds stay whole.
-    """
+    """Return figures of several cells as one: sums, and means by the figure ``weight``, also of medians and percentiles."""
     merged: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in sums}
     for name in means:
         weighted = [(value, getattr(row, weight)) for row in rows if (value := getattr(row, name)) is not None]

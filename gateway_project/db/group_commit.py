@@ -286,10 +286,7 @@ class GroupCommit(Generic[Item, Outcome]):
             ticket.outcome = outcome
 
     def _give_up(self, batch: "list[_Ticket[Item, Outcome]]", error: StaysLocked | Unavailable) -> None:
-        """Fail the tickets of the batch, and those that wait for the next one, with the cause of the error.
-
-        Refuse later callers as well: after Unavailable all of them, after StaysLocked those of the partition.
-        """
+        """Fail the tickets of the batch, and those that wait for the next one, with the cause. Refuse later callers as well."""
         if isinstance(error, Unavailable):
             self._refuse_all(error.__cause__)
         else:
@@ -335,10 +332,7 @@ def _still_unknown(error: Exception) -> OutcomeUnknown:
 
 
 def _wake_all(batch: list["_Ticket[Any, Any]"]) -> None:
-    """Wake the tickets a third at a time, or fewer.
-
-    An event loop runs everything that is awake before it reads from the database again.
-    """
+    """Wake the tickets a third at a time, or fewer, so that the event loop reads from the database in between."""
     asleep = deque(batch)
     wake_max = min(math.ceil(len(batch) / 3), _WAKE_MAX)
     try:
@@ -403,10 +397,7 @@ class _Ticket(Generic[Item, Outcome]):
 
 
 class _GreenletTicket(_Ticket[Item, Outcome]):
-    """A ticket of a greenlet, which waits in the event loop of its thread; ``wait`` may take a tenth of a second longer.
-
-    gevent's lock, which threads can release as well, takes three times as long.
-    """
+    """A ticket of a greenlet, whose wait may last a tenth of a second longer. gevent's lock takes three times as long."""
 
     __slots__ = ("_is_awake", "_waiter")
 

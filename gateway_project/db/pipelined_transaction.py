@@ -61,10 +61,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def lock_rows_statement(model: type[models.Model], ids: Collection[Any], *, skips_locked: bool = False) -> Statement:
-    """SQL that selects the rows with these ids in id order and locks them until the transaction ends, for ``instances``.
-
-    With ``skips_locked`` it does not wait for a row that another transaction has locked, and leaves it out.
-    """
+    """SQL that selects rows in id order and locks them, for ``instances``. It waits for locked rows, or leaves them out."""
     return Statement(_select_rows_sql(model, f"FOR NO KEY UPDATE {'SKIP LOCKED' if skips_locked else ''}"), list(ids))
 
 
@@ -209,10 +206,7 @@ atexit.register(PipelinedConnection.close_all)
 
 
 class PipelinedTransaction:
-    """One transaction: call ``read`` once, then ``write`` once or not at all. ``read_more`` takes a round trip more.
-
-    Or call ``write_at_once``, once.
-    """
+    """One transaction: call ``read`` and then perhaps ``write``, each once, or ``write_at_once``."""
 
     def __init__(self, pipeline: "_Pipeline | _NestedPipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
@@ -354,10 +348,7 @@ class NotPermitted(psycopg.OperationalError):
 
 
 def _is_from_server(error: BaseException) -> bool:
-    """Return whether the server reported the error, so that nothing is committed.
-
-    Django keeps psycopg's error as the cause. Citus may report an internal error of a commit that other nodes carry out.
-    """
+    """Return whether the server said that nothing is committed, which an internal error of Citus does not."""
     return getattr(error.__cause__, "sqlstate", None) not in (None, psycopg.errors.InternalError_.sqlstate)
 
 

@@ -59,10 +59,7 @@ def _report_regularly(process: Process) -> NoReturn:
 
 
 def report(process: Process) -> None:
-    """Write the row, and delete those of ended processes of this host. Raises the database's errors.
-
-    The last row of another host says what waited there when the host ended: it stays for some days.
-    """
+    """Write the row, and delete those of this host that ended, or that are old. Raises the database's errors."""
     process.seen_at, process.gauges = Now(), measure()
     with pool.time_limit():
         Process.objects.bulk_create([process], update_conflicts=True, unique_fields=["id"], update_fields=["seen_at", "gauges"])
