@@ -236,12 +236,7 @@ def _write_prices(wanted: Mapping[str, ModelTable], report: Report, now: datetim
             ]
 
 
-def _put_prices(
-    model_id: str,
-    stated: Mapping[_Start, RateSheet],
-    known: dict[_Start, Price],
-    count: Count,
-) -> None:
+def _put_prices(model_id: str, stated: Mapping[_Start, RateSheet], known: dict[_Start, Price], count: Count) -> None:
     """Write the prices that differ from those known for the same time, of which None is now. Leave the others in ``known``."""
     for start, sheet in stated.items():
         price = known.pop(start, None)

@@ -189,10 +189,7 @@ def _low_accounts(now: datetime) -> Content:
         for (pk, name, _, _), available in zip(lowest, shown, strict=True)
     ]
     return Content(
-        str(number),
-        "accounts used in the last 24 hours have less than $1 left",
-        rows=rows,
-        needs_attention=number > 0,
+        str(number), "accounts used in the last 24 hours have less than $1 left", rows=rows, needs_attention=number > 0
     )
 
 

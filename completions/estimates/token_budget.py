@@ -15,8 +15,7 @@ def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
     if max_tokens is not None and max_tokens > offer.max_output_tokens:
         name = request.max_tokens_name
         raise errors.InvalidRequest(
-            f"{name} is {max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
-            param=name,
+            f"{name} is {max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.", param=name
         )
 
 

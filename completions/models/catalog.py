@@ -83,7 +83,7 @@ class Provider(models.Model):
                 & (Q(idle_seconds__isnull=True) | Q(idle_seconds__gte=1))
                 & (Q(total_seconds__isnull=True) | Q(total_seconds__gte=1)),
                 name="a_provider_has_at_least_a_second",
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -217,9 +217,7 @@ class LanguageModel(models.Model):
     license = models.CharField(max_length=100, null=True, blank=True)
     is_enabled = models.BooleanField(default=True)
     ends_on = models.DateField(
-        null=True,
-        blank=True,
-        help_text="From this day on its providers may not serve it. Whoever used it is told.",
+        null=True, blank=True, help_text="From this day on its providers may not serve it. Whoever used it is told."
     )
     successor = models.ForeignKey(
         "self",
@@ -328,9 +326,7 @@ class Price(TokenPrices):
     objects = PriceQuerySet.as_manager()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["model", "effective_from"], name="a_model_has_one_price_at_a_time"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["model", "effective_from"], name="a_model_has_one_price_at_a_time")]
 
     def __str__(self) -> str:
         return f"{self.model_id} from {self.effective_from:%Y-%m-%d}"
@@ -390,7 +386,7 @@ class ProviderPrice(TokenPrices):
     class Meta:
         ordering = ["model", "provider", "-since"]
         constraints = [
-            models.UniqueConstraint(fields=["model", "provider", "since"], name="a_provider_has_one_price_at_a_time"),
+            models.UniqueConstraint(fields=["model", "provider", "since"], name="a_provider_has_one_price_at_a_time")
         ]
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ class Incident(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("began_at")), name="an_incident_ends_after_it_began"
-            ),
+            )
         ]
 
     def __str__(self) -> str:

@@ -186,14 +186,10 @@ class StoredResponse(OwnedModel):
         default_permissions = ()
         indexes = [
             models.Index(
-                fields=["account", "expires_at", "completion"],
-                condition=Q(stored_bytes__gt=0),
-                name="stored_responses_by_age",
+                fields=["account", "expires_at", "completion"], condition=Q(stored_bytes__gt=0), name="stored_responses_by_age"
             ),
             models.Index(
-                fields=["account", "expires_at", "completion"],
-                condition=Q(stored_bytes=0),
-                name="unreplied_responses_by_age",
+                fields=["account", "expires_at", "completion"], condition=Q(stored_bytes=0), name="unreplied_responses_by_age"
             ),
         ]
 

@@ -34,7 +34,7 @@ class ProviderDay(OwnedModel):
         constraints = [
             models.UniqueConstraint(
                 fields=["day", "provider", "model", "service_tier"], name="a_day_of_a_provider_is_summed_up_once"
-            ),
+            )
         ]
         verbose_name = "margin"
 
@@ -186,9 +186,7 @@ class UptimeSums(OwnedModel):
 
     class Meta:
         default_permissions = ()
-        constraints = [
-            models.UniqueConstraint(fields=["is_day", "since", "kind", "subject"], name="uptime_is_summed_up_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["is_day", "since", "kind", "subject"], name="uptime_is_summed_up_once")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}, {self.since:%Y-%m-%d %H:%M} UTC"

@@ -73,10 +73,7 @@ METERS = (
         is_asked_for=True,
         explanation="Tokens of the prompt that the provider wrote to its cache for an hour.",
     ),
-    Meter(
-        *("image", "Image", "images", "images", Unit.EACH),
-        explanation="Images in the prompt, beside their tokens.",
-    ),
+    Meter(*("image", "Image", "images", "images", Unit.EACH), explanation="Images in the prompt, beside their tokens."),
     Meter(
         *("web_search", "Web search", "web searches", "web_searches", Unit.EACH),
         is_asked_for=True,

@@ -156,7 +156,4 @@ def _key_cells(key_id: str, model_id: str, key_names: Mapping[str, str]) -> dict
 def _tag_cells(group: Group, name: str) -> dict[str, Any]:
     is_told = group.kind is Kind.TOLD
     words, tags = (f"with {name} {group.value}", {name: group.value}) if is_told else (f"without {name}", {})
-    return {
-        "ChargeDescription": csv_text.text_cell(f"Completions {words}"),
-        "Tags": compact_json.dumps(tags).decode(),
-    }
+    return {"ChargeDescription": csv_text.text_cell(f"Completions {words}"), "Tags": compact_json.dumps(tags).decode()}

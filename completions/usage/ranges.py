@@ -7,13 +7,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DAYS_MAX = 366
 _BARS_OF_HOURS = 2 * DAY  # a longer time is shown in days, and a much longer one in months
 _BARS_OF_DAYS = 92 * DAY
-PRESETS = {
-    "24h": "24 hours",
-    "7d": "7 days",
-    "30d": "30 days",
-    "month": "Month to date",
-    "last-month": "Last month",
-}
+PRESETS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "month": "Month to date", "last-month": "Last month"}
 OWN = "own"
 DEFAULT = "7d"
 
