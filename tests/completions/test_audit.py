@@ -8,7 +8,6 @@ import pytest
 
 from billing.ledger import audit
 from billing.models import Account, Hold
-from completions.audit import ADMISSIONS_FIT_THEIR_LIMITS
 from completions.models import Completion, Price, Route
 from gateway_project import identifiers
 from keys import lifecycle
@@ -42,7 +41,7 @@ def ask(secret: str, model_id: str = "demo/dear") -> int:
 
 def findings(account_id: Any = None) -> list[dict[str, Any]]:
     violations = audit.verify(account_id)
-    return [row for each in violations if each.invariant is ADMISSIONS_FIT_THEIR_LIMITS for row in each.rows]
+    return [row for each in violations if each.invariant.name == "admissions_fit_their_limits" for row in each.rows]
 
 
 def found(account_id: Any = None) -> list[str]:
