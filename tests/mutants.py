@@ -148,7 +148,7 @@ GROUP = "gateway_project/db/test_group_commit.py"
 mutant(
     "no_lock_on_the_account",
     "Who books for an account does not lock it.",
-    code("billing.locks:_lock_row", '.select_for_update(of=("self",), no_key=True)', ""),
+    code("billing.locks:lock_account", '.select_for_update(of=("self",), no_key=True)', ""),
     "billing/ledger/test_writer.py::test_the_account_is_locked_before_its_balance_is_written",
     f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
@@ -337,11 +337,11 @@ mutant(
     "check_then_act",
     "The balance that is decided on was read before the lock was granted.",
     code(
-        "billing.locks:_lock_row",
+        "billing.locks:lock_account",
         "return Account",
-        "seen = Account.objects.get(pk=account_id)\n    Account",
+        "seen = Account.objects.get(pk=account_id)\n        Account",
         "no_key=True).get(pk=account_id)",
-        "no_key=True).get(pk=account_id)\n    return seen",
+        "no_key=True).get(pk=account_id)\n        return seen",
     ),
     f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
