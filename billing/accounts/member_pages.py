@@ -31,6 +31,11 @@ class AccountChoice:
     is_chosen: bool
 
 
+def _may(permission: Permission, *, while_open: bool = False) -> property:
+    """Say in templates whether the member's role has the permission, for some only while the account is open."""
+    return property(lambda member: member.may(permission) and (member.account_is_active or not while_open))
+
+
 @dataclass(frozen=True)
 class Member:
     """The signed-in member and the selected account, for the header of every page; templates read ``request.member``."""
@@ -47,41 +52,15 @@ class Member:
         """Say whether the member's role has the permission."""
         return permission in PERMISSIONS[self.role]
 
-    @property
-    def may_manage_keys(self) -> bool:
-        return self.may(Permission.MANAGE_KEYS)
-
-    @property
-    def may_make_keys(self) -> bool:
-        return self.may_manage_keys and self.account_is_active
-
-    @property
-    def may_send_requests(self) -> bool:
-        return self.may(Permission.SEND_REQUESTS)
-
-    @property
-    def may_manage_by_program(self) -> bool:
-        return self.may(Permission.MANAGE_BY_PROGRAM)
-
-    @property
-    def may_make_management_keys(self) -> bool:
-        return self.may_manage_by_program and self.account_is_active
-
-    @property
-    def may_pay(self) -> bool:
-        return self.may(Permission.PAY)
-
-    @property
-    def may_manage_webhooks(self) -> bool:
-        return self.may(Permission.MANAGE_WEBHOOKS)
-
-    @property
-    def may_manage_members(self) -> bool:
-        return self.may(Permission.MANAGE_MEMBERS)
-
-    @property
-    def may_see_settings(self) -> bool:
-        return self.may(Permission.SEE_SETTINGS)
+    may_manage_keys = _may(Permission.MANAGE_KEYS)
+    may_make_keys = _may(Permission.MANAGE_KEYS, while_open=True)
+    may_send_requests = _may(Permission.SEND_REQUESTS)
+    may_manage_by_program = _may(Permission.MANAGE_BY_PROGRAM)
+    may_make_management_keys = _may(Permission.MANAGE_BY_PROGRAM, while_open=True)
+    may_pay = _may(Permission.PAY)
+    may_manage_webhooks = _may(Permission.MANAGE_WEBHOOKS)
+    may_manage_members = _may(Permission.MANAGE_MEMBERS)
+    may_see_settings = _may(Permission.SEE_SETTINGS)
 
 
 def member_of(request: HttpRequest) -> Member:
@@ -111,28 +90,21 @@ def member_page(view: Page) -> Page:
 
 
 def _memberships(user_id: Any) -> list[Membership]:
-    """Return the memberships of a user in all cells, by the names of the accounts.
-
-    Those of a cell that is away are left out. Raises its error if there are no others.
-    """
+    """Return a user's memberships, by names of accounts. Raises the error of an unavailable cell if there are no others."""
     found: list[Membership] = []
     failure: Exception | None = None
     for number in Membership.cells_of(user_id):
         try:
-            found += _memberships_in(number, user_id)
+            with cell.use(number):
+                rows = Membership.objects.filter(user=user_id).select_related("account")
+                memberships = list(rows.order_by("account__name", "account_id"))
+            for membership in memberships:
+                directory.remember(membership.account_id, number)
+            found += memberships
         except pool.UNAVAILABLE as error:
             failure = error
     if failure and not found:
         raise failure
-    return found
-
-
-def _memberships_in(number: int, user_id: Any) -> list[Membership]:
-    with cell.use(number):
-        rows = Membership.objects.filter(user=user_id).select_related("account")
-        found = list(rows.order_by("account__name", "account_id"))
-    for membership in found:
-        directory.remember(membership.account_id, number)
     return found
 
 
