@@ -19,9 +19,10 @@ from billing.desk import search
 from billing.desk.pages import AccountActPages, possible_acts_on_entry
 from billing.ledger import statement
 from billing.ledger.writer import BookedEntry
-from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
+from billing.models import Account, CreditRequest, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
-from billing.staff import approval_admin, support_credit, unblocking
+from billing.sign_in import limits
+from billing.staff import approval_admin, approvals, unblocking
 from billing.staff.forms import AccountForm, SupportCreditForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.staff.support_credit import RequestedCredit
@@ -29,6 +30,8 @@ from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from gateway_project.desk import sections, short_ids
 from gateway_project.desk.forms import ReasonForm, act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
@@ -59,17 +62,8 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
     form = AccountForm
     search_fields = ("name", "members__email")
     search_help_text = "A member's email address, words of the account's name, or its ID."
-    fields = (
-        "name",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "requests_in_flight_max",
-        "keeps_responses",
-        "id",
-        "is_active",
-        "created",
-    )
     readonly_fields = ("id", "is_active", "created")
+    fields = ("name", "requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "keeps_responses", *readonly_fields)
     ordering = ("name", "id")
     inlines = (MembershipInline,)
 
@@ -92,7 +86,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
         if not change:
-            lifecycle.enter_emptiest_cell()
+            cell.enter(directory.emptiest())
         # Save only the changed fields: the balance of this copy may be outdated.
         obj.save(**({"update_fields": form.changed_data} if change else {}))
 
@@ -140,7 +134,9 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         form = SupportCreditForm(account, staff_of(request), request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
             return self.back_to(account)
-        waiting = support_credit.waiting().filter(account=account).select_related("account", "requested_by").order_by("pk")
+        waiting = (
+            approvals.waiting(CreditRequest).filter(account=account).select_related("account", "requested_by").order_by("pk")
+        )
         context = {"form": form, "balance": dollars.format_usd(account.balance_nanos), "waiting": waiting}
         return self.show_action(request, "admin/billing/account/credit.html", "Issue credit", account, **context)
 
@@ -184,21 +180,8 @@ class LedgerEntryAdmin(NewestFirstAdmin):
     search_fields = ("reference__exact",)
     search_help_text = "The exact reference, such as a completion ID. For one account's entries, start from the account's page."
     fields = (
-        "id",
-        "account",
-        "seq",
-        "kind",
-        "amount",
-        "amount_cents",
-        "balance_after",
-        "balance_after_cents",
-        "reference",
-        "completion",
-        "key",
-        "metadata",
-        "issued_by",
-        "operator",
-        "at",
+        *("id", "account", "seq", "kind", "amount", "amount_cents", "balance_after", "balance_after_cents", "reference"),
+        *("completion", "key", "metadata", "issued_by", "operator", "at"),
     )
     change_form_template = "admin/billing/credit_acts.html"
 
@@ -349,7 +332,7 @@ class SignInLimitAdmin(ActionsMixin, ReadOnlyAdmin):
         return self.show_action(request, "admin/billing/signinlimit/unblock.html", "Unblock a sign-in", None, **context)
 
     def _unblock(self, request: HttpRequest, form: ReasonForm, address: str, used: list[unblocking.Used]) -> str:
-        unblocking.reset(used)
+        limits.reset([each.row for each in used])
         summary = f"Unblocked {address}: {'; '.join(each.words for each in used)}."
         target = unblocking.find_user(address) or used[0].row
         self.record(request, Activity.Act.UNBLOCKED, target, summary, **form.notes)

@@ -1,4 +1,4 @@
-"""Opens an account for a person, finds it by a member's email address, and closes it when nobody can manage it any more."""
+"""Opens an account for a person, finds it by a member's email address, and closes it when it has no active member."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -47,13 +47,8 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
 
 def make_account(name: str) -> Account:
     """Make an account without members in the cell that has the fewest, and enter it."""
-    enter_emptiest_cell()
-    return Account.objects.create(name=name)
-
-
-def enter_emptiest_cell() -> None:
-    """Enter the cell for a new account."""
     cell.enter(directory.emptiest())
+    return Account.objects.create(name=name)
 
 
 def add_member(account: Account, user: User, role: Role = Role.OWNER) -> Membership:
@@ -62,10 +57,7 @@ def add_member(account: Account, user: User, role: Role = Role.OWNER) -> Members
 
 
 def find_account(email: str, account_id: UUID | None = None) -> Account:
-    """Return the account of a member, and enter its cell; ``account_id`` selects one of several.
-
-    Raises NoAccount, SeveralAccounts.
-    """
+    """Return the account of a member, or one of several, and enter its cell. Raises NoAccount, SeveralAccounts."""
     accounts = Q(members__email=email_addresses.canonical(email))
     return _only(accounts if account_id is None else accounts & Q(pk=account_id), email)
 
@@ -93,7 +85,7 @@ def _only(condition: Q, email: str) -> Account:
 def closing_abandoned(account_ids: Iterable[UUID]) -> Iterator[list[Account]]:
     """Close those of the accounts that lose their last active member in this block, in the same transaction.
 
-    Their keys could go on spending while nobody can see or stop it. Yields the list of the closed accounts, complete when the
+    Otherwise their keys could continue to spend, unseen. Yields the list of the closed accounts, complete when the
     block ends. An account that had no active member before stays as it is: someone opened it on purpose.
     """
     with transaction.atomic():

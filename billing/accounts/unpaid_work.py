@@ -40,7 +40,9 @@ def count_settlement(account: Account, settled_nanos: int, unpaid_nanos: int, no
     if settled_nanos > 0 and not account.has_paid:
         account.has_paid = changed = True
     if unpaid_nanos > 0:
-        used = _used(account, now) + _time(unpaid_nanos)
+        allowance_nanos = money.nanos(settings.ACCOUNT_UNPAID_CENTS_PER_HOUR)
+        ahead = min(unpaid_nanos, 2 * allowance_nanos) * (_HOUR // _MICROSECOND) // allowance_nanos * _MICROSECOND
+        used = _used(account, now) + ahead
         account.unpaid_until = now + min(used, 2 * _HOUR)
         changed = True
     return changed
@@ -50,12 +52,6 @@ def _used(account: Account, now: datetime) -> timedelta:
     """Return how long it takes until the whole allowance is available again."""
     ahead = account.unpaid_until - now if account.unpaid_until else timedelta(0)
     return min(max(ahead, timedelta(0)), 2 * _HOUR)  # more only if the clock was set back
-
-
-def _time(unpaid_nanos: int) -> timedelta:
-    """Return how long it takes until so much is available again, two hours at most."""
-    allowance_nanos = money.nanos(settings.ACCOUNT_UNPAID_CENTS_PER_HOUR)
-    return min(unpaid_nanos, 2 * allowance_nanos) * (_HOUR // _MICROSECOND) // allowance_nanos * _MICROSECOND
 
 
 def update_unpaid_work_statement(accounts: Collection[Account]) -> Statement:

@@ -178,15 +178,11 @@ def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt)
         endpoint.is_paused, endpoint.disabled_at = True, now
         summary = f"Paused the webhook {endpoint}: nothing could be delivered to it."
         log.record(None, Activity.Act.ENDPOINT_CHANGED, endpoint, summary, account_id=endpoint.account_id)
-        _tell(endpoint, attempt.reason)
+        managers = Membership.objects.filter(role__in=roles.that_may(Permission.MANAGE_WEBHOOKS), user__is_active=True)
+        context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "link": page_address()}
+        for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
+            transaction.on_commit(partial(mails.send, email, "webhook_paused", reason=attempt.reason, **context))
     endpoint.save(update_fields=["failing_since", "is_paused", "disabled_at"])
-
-
-def _tell(endpoint: WebhookEndpoint, reason: str) -> None:
-    managers = Membership.objects.filter(role__in=roles.that_may(Permission.MANAGE_WEBHOOKS), user__is_active=True)
-    context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "reason": reason, "link": page_address()}
-    for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
-        transaction.on_commit(partial(mails.send, email, "webhook_paused", **context))
 
 
 def page_address() -> str:

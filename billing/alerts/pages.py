@@ -90,22 +90,17 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
     initial = {"threshold": account.warning_threshold_cents}
     form = ThresholdForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
-        words = _set_threshold(request, account, form.cleaned_data["threshold"])
-        messages.success(request, f"Members get an alert {words}.")
+        cents = form.cleaned_data["threshold"]
+        words = f"when the balance falls below {dollars.format_cents(cents)}" if cents else "for no balance"
+        summary, after = f"Members get an alert {words}.", {"threshold": cents}
+        with transaction.atomic():
+            before = {"threshold": locks.lock_account(account.pk).warning_threshold_cents}
+            Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents)
+            act = Activity.Act.THRESHOLD_SET
+            log.record(request, act, account, summary, account_id=account.pk, before=before, after=after)
+        messages.success(request, summary)
         return redirect("alerts")
     return render(request, "alerts/threshold.html", {"form": form})
-
-
-def _set_threshold(request: HttpRequest, account: Account, cents: int | None) -> str:
-    words = f"when the balance falls below {dollars.format_cents(cents)}" if cents else "for no balance"
-    with transaction.atomic():
-        locked = locks.lock_account(account.pk)
-        before = {"threshold": locked.warning_threshold_cents}
-        Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents)
-        summary = f"Members get an alert {words}."
-        after = {"threshold": cents}
-        log.record(request, Activity.Act.THRESHOLD_SET, account, summary, account_id=account.pk, before=before, after=after)
-    return words
 
 
 # --- Webhooks -----------------------------------------------------------------------------------------------------

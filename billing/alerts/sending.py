@@ -83,21 +83,16 @@ def _send_round(claimed: list[AlertDelivery]) -> None:
 def _build_or_refuse(delivery: AlertDelivery) -> _Request | Attempt:
     """Return the signed request, or a failed attempt: an error of one webhook stops no other."""
     try:
-        return _build_request(delivery)
+        assert delivery.endpoint
+        body, id = payload.encode(delivery.alert), payload.message_id(delivery.alert)
+        keys = endpoints.read_secrets(delivery.endpoint)
+        signed = signature.build_headers(keys, message_id=id, timestamp=int(time.time()), body=body)
+        return _Request(delivery.endpoint.url, {"Content-Type": "application/json", **signed}, body)
     except secretbox.Unreadable:
         return _UNREADABLE
     except Exception:
         logger.exception("the webhook %s cannot be written", delivery.pk)
         return _UNWRITABLE
-
-
-def _build_request(delivery: AlertDelivery) -> _Request:
-    """Return the signed request. Raises secretbox.Unreadable, and anything if its alert cannot be put into words."""
-    assert delivery.endpoint
-    body = payload.encode(delivery.alert)
-    keys = endpoints.read_secrets(delivery.endpoint)
-    signed = signature.build_headers(keys, message_id=payload.message_id(delivery.alert), timestamp=int(time.time()), body=body)
-    return _Request(delivery.endpoint.url, {"Content-Type": "application/json", **signed}, body)
 
 
 def _send_webhook(request: _Request | Attempt) -> Attempt:

@@ -11,8 +11,8 @@ from billing.desk.acts import StaffAct
 from billing.forms import DollarsField
 from billing.ledger import credits, statement, writer
 from billing.ledger.credits import Credit
-from billing.models import Account, Hold, LedgerEntry, User
-from billing.staff import support_credit
+from billing.models import Account, CreditRequest, Hold, LedgerEntry, User
+from billing.staff import approvals, support_credit
 from gateway_project.activity.models import Activity
 from gateway_project.db import everywhere
 from gateway_project.text import dollars
@@ -54,7 +54,8 @@ class BookPurchase(StaffAct):
             raise forms.ValidationError(
                 f"This payment is already booked, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
             )
-        if asked := _find_in_cells(support_credit.waiting().filter(payment_id=payment_id).select_related("account")):
+        waiting = approvals.waiting(CreditRequest).filter(payment_id=payment_id)
+        if asked := _find_in_cells(waiting.select_related("account")):
             raise forms.ValidationError(f"This payment is already waiting for approval: {asked}.")
         return payment_id
 

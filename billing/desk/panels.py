@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Sum
 
 from billing.ledger import reading
-from billing.models import LedgerEntry, PaymentDifference
-from billing.staff import support_credit
+from billing.models import CreditRequest, LedgerEntry, PaymentDifference
+from billing.staff import approvals
 from gateway_project import identifiers
 from gateway_project.db import everywhere
 from gateway_project.desk.panels import Content, Panel, Row
@@ -35,9 +35,8 @@ def _credits(now: datetime) -> Content:
 
 
 def _approvals(now: datetime) -> Content:
-    cells = everywhere.run(
-        lambda: support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents")), may_miss=True
-    )
+    sums = {"number": Count("id"), "cents": Sum("amount_cents")}
+    cells = everywhere.run(lambda: approvals.waiting(CreditRequest).aggregate(**sums), may_miss=True)
     number, cents = sum(each["number"] for each in cells), sum(each["cents"] or 0 for each in cells)
     words = "credit waits for approval" if number == 1 else "credits wait for approval"
     of_all = f", of {dollars.format_cents(cents)} in total" if number else ""

@@ -27,6 +27,10 @@ _ACCOUNTS_MAX = 1_000
 _WORDS_MAX = 10  # each reads the index for all names that it begins a word of
 _ADDRESS_CHARACTERS_MIN = 3  # fewer begin the addresses of too many
 
+_ENTRIES = LedgerEntry.objects.select_related("account")
+_HOLDS = Hold.objects.select_related("account")
+_PAYMENTS = Payment.objects.select_related("account")
+
 
 def _people(term: str) -> QuerySet[User]:
     if len(term) < _ADDRESS_CHARACTERS_MIN or " " in term:
@@ -70,30 +74,10 @@ def _accounts_by_id(term: str) -> QuerySet[Account]:
     return _by_id(Account.objects.all(), term)
 
 
-def _entries(term: str) -> QuerySet[LedgerEntry]:
-    return _by_id(LedgerEntry.objects.select_related("account"), term)
-
-
 def _entries_by_payment(term: str) -> QuerySet[LedgerEntry]:
     """Find the entries that have the term as a value in their metadata, such as the id of a payment."""
     has_value = RawSQL("billing_ledgerentry.metadata @@ %s::jsonpath", [f"$.* == {json.dumps(term)}"], BooleanField())  # noqa: S611  a parameter
-    return LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT).filter(has_value).select_related("account")
-
-
-def _entries_by_reference(term: str) -> QuerySet[LedgerEntry]:
-    return LedgerEntry.objects.filter(reference=term).select_related("account")
-
-
-def _holds(term: str) -> QuerySet[Hold]:
-    return Hold.objects.filter(reference=term).select_related("account")
-
-
-def _payments(term: str) -> QuerySet[Payment]:
-    return _by_id(Payment.objects.select_related("account"), term)
-
-
-def _payments_of_processor(term: str) -> QuerySet[Payment]:
-    return Payment.objects.filter(Q(intent_id=term) | Q(session_id=term)).select_related("account")
+    return _ENTRIES.exclude(type=LedgerEntry.Type.USAGE_DEBIT).filter(has_value)
 
 
 def _payments_by_receipt(term: str) -> QuerySet[Payment]:
@@ -101,7 +85,7 @@ def _payments_by_receipt(term: str) -> QuerySet[Payment]:
     match = re.fullmatch(r"(?:(?:receipt|invoice)[ -])?([0-9a-f]{8})-(\d{4,9})(?:\.pdf)?", term, re.IGNORECASE | re.ASCII)
     if match is None:
         return Payment.objects.none()
-    found = Payment.objects.annotate(end_of_account=END_OF_ACCOUNT).select_related("account")
+    found = _PAYMENTS.annotate(end_of_account=END_OF_ACCOUNT)
     return found.filter(end_of_account=match[1].lower(), receipt_number=int(match[2]))
 
 
@@ -151,14 +135,15 @@ FINDERS = [
     Finder(Account, _accounts_of_people, _describe_account, "a member's email address, or its beginning"),
     Finder(Account, _accounts_by_name, _describe_account, "an account's name: words of it, or their beginnings"),
     Finder(Account, _accounts_by_id, _describe_account, "an account's ID, or its beginning"),
-    Finder(LedgerEntry, _entries, _describe_entry, "a ledger entry's ID, or its beginning"),
+    Finder(LedgerEntry, lambda term: _by_id(_ENTRIES, term), _describe_entry, "a ledger entry's ID, or its beginning"),
     Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's ID at the processor"),
-    Finder(Payment, _payments, _describe_payment, "a payment's ID here, or its beginning"),
-    Finder(Payment, _payments_of_processor, _describe_payment),
+    Finder(Payment, lambda term: _by_id(_PAYMENTS, term), _describe_payment, "a payment's ID here, or its beginning"),
+    Finder(Payment, lambda term: _PAYMENTS.filter(Q(intent_id=term) | Q(session_id=term)), _describe_payment),
     Finder(Payment, _payments_by_receipt, _describe_payment, "the number of a receipt or an invoice"),
     Finder(LedgerEntry, _entries_by_credit_note, _describe_entry, "the number of a credit note"),
-    Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
-    Finder(Hold, _holds, _describe_hold, is_last_resort=True),
+    # The reference of usage leads to the completion.
+    Finder(LedgerEntry, lambda term: _ENTRIES.filter(reference=term), _describe_entry, is_last_resort=True),
+    Finder(Hold, lambda term: _HOLDS.filter(reference=term), _describe_hold, is_last_resort=True),
     Finder(
         SignInLimit,
         _blocked_sign_ins,

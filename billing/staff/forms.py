@@ -16,6 +16,7 @@ from billing.ledger import writer
 from billing.ledger.writer import BookedEntry
 from billing.models import Account, Membership, User
 from billing.staff import owners, support_credit
+from billing.staff.approvals import ApprovalRefused
 from billing.staff.support_credit import RequestedCredit
 from gateway_project import identifiers
 from gateway_project.text import dollars
@@ -62,7 +63,7 @@ class SupportCreditForm(forms.Form):
                 reference=self.cleaned_data["reference"],
                 issued_by=self.issuer,
             )
-        except support_credit.CreditRefused as refusal:
+        except ApprovalRefused as refusal:
             self.add_error("amount", str(refusal))
         except writer.ReferenceReused:
             self.add_error(None, "This form was already used for another credit. Open a new form to issue another.")

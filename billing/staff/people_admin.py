@@ -211,17 +211,12 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Protect users who did something: the activity log keeps who did it. Protect members of accounts in other cells."""
         acted = User.objects.filter(pk__in=Activity.objects.filter(actor__in=list(objs)).values("actor"))
-        protected = [f"what {user} did" for user in acted] + _memberships_elsewhere(objs)
+        ids = [user.pk for user in objs]
+        others = {number for id in ids for number in Membership.cells_of(id)} - {cell.current()}
+        memberships = Membership.objects.filter(user__in=ids).select_related("user", "account")
+        found = everywhere.run(lambda: list(map(str, memberships.all())), numbers=sorted(others)) if others else []
+        protected = [*(f"what {user} did" for user in acted), *chain.from_iterable(found)]
         return ([], {}, set(), protected) if protected else super().get_deleted_objects(objs, request)
-
-
-def _memberships_elsewhere(users: Iterable[User]) -> list[str]:
-    """Return the memberships of the users in other cells than the current one."""
-    ids = [user.pk for user in users]
-    others = {number for id in ids for number in Membership.cells_of(id)} - {cell.current()}
-    memberships = Membership.objects.filter(user__in=ids).select_related("user", "account")
-    found = everywhere.run(lambda: list(map(str, memberships.all())), numbers=sorted(others)) if others else []
-    return list(chain.from_iterable(found))
 
 
 @admin.register(PasswordLink)

@@ -27,10 +27,6 @@ from gateway_project.text import dollars
 Kind = CreditRequest.Kind
 
 
-class CreditRefused(ApprovalRefused):
-    """The person may not issue or decide on this credit. The message says why, to them."""
-
-
 @dataclass(frozen=True)
 class RequestedCredit:
     """A credit that waits for approval or did, and whether this call asked for it (``is_new``) or found it."""
@@ -47,7 +43,7 @@ def issue(
 ) -> BookedEntry | RequestedCredit:
     """Credit the account once for ``reference``, or ask for it once if it needs approval.
 
-    Runs under a lock of the issuer: concurrent credits cannot exceed a cap together. Raises CreditRefused, ReferenceReused.
+    Runs under a lock of the issuer: concurrent credits cannot exceed a cap together. Raises ApprovalRefused, ReferenceReused.
     """
     with transaction.atomic():
         locks.lock_users([issued_by.pk])
@@ -57,16 +53,13 @@ def issue(
             account = locks.lock_account(account_id)
             _require_allowed(account, amount_cents, issued_by)
             if _needs_approval(account, amount_cents, issued_by):
-                return _ask(account, issued_by, reference, amount_cents=amount_cents, reason=reason, ticket=ticket)
+                terms: dict[str, Any] = {"amount_cents": amount_cents, "reason": reason, "ticket": ticket}
+                terms |= {"account": account, "requested_by": issued_by, "seen": _state(account)}
+                asked, is_new = CreditRequest.objects.get_or_create(reference=reference, defaults=terms)
+                return RequestedCredit(_require_same(asked, account_id, amount_cents, issued_by), is_new)
         return writer.grant_support_credit(
             account_id, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issued_by
         )
-
-
-def _ask(account: Account, requester: User, reference: str, **terms: int | str) -> RequestedCredit:
-    defaults = {"account": account, "requested_by": requester, "seen": _state(account), **terms}
-    asked, is_new = CreditRequest.objects.get_or_create(reference=reference, defaults=defaults)
-    return RequestedCredit(_require_same(asked, account.pk, int(terms["amount_cents"]), requester), is_new)
 
 
 def _require_same(asked: CreditRequest, account_id: UUID, amount_cents: int, requester: User) -> CreditRequest:
@@ -78,14 +71,14 @@ def _require_same(asked: CreditRequest, account_id: UUID, amount_cents: int, req
 def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
     """Refuse what the issuer may not credit, with or without approval. The issuer and the account are locked."""
     if not staff_permissions.may_credit(issuer, account):
-        raise CreditRefused("You are a member of this account. A colleague must credit it.")
+        raise ApprovalRefused("You are a member of this account. A colleague must credit it.")
     if not account.is_active:
-        raise CreditRefused("The account is closed. Reopen it before you credit it.")
+        raise ApprovalRefused("The account is closed. Reopen it before you credit it.")
     if amount_cents > settings.SUPPORT_CREDIT_CENTS_MAX:
-        raise CreditRefused(f"The maximum is {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
+        raise ApprovalRefused(f"The maximum is {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
     left_cents = left_today_cents(issuer)
     if amount_cents > left_cents:
-        raise CreditRefused(f"You can credit {dollars.format_cents(max(left_cents, 0))} more until midnight UTC.")
+        raise ApprovalRefused(f"You can credit {dollars.format_cents(max(left_cents, 0))} more until midnight UTC.")
 
 
 def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
@@ -102,7 +95,7 @@ def left_today_cents(issuer: User) -> int:
 
     A waiting credit counts on every day until it is decided. An approved one then counts on the day of its entry.
     """
-    of_issuer = waiting().filter(requested_by=issuer, kind=Kind.SUPPORT_CREDIT)
+    of_issuer = approvals.waiting(CreditRequest).filter(requested_by=issuer, kind=Kind.SUPPORT_CREDIT)
     asked_cents = sum(everywhere.run(lambda: of_issuer.aggregate(cents=Sum("amount_cents"))["cents"] or 0))
     issued_cents = money.floor_cents(sum(everywhere.run(lambda: _sum_nanos(_issued_today(issuer)))))
     return settings.SUPPORT_CREDIT_DAY_CENTS_MAX - issued_cents - asked_cents
@@ -132,17 +125,12 @@ def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **te
     )
 
 
-def waiting() -> QuerySet[CreditRequest]:
-    """Return the requests that can be approved."""
-    return approvals.waiting(CreditRequest)
-
-
 def approve(request_id: UUID, *, by: User) -> BookedEntry:
-    """Book the credit, once, in the name of who asked for it. Raises CreditRefused, CreditRequest.DoesNotExist."""
+    """Book the credit, once, in the name of who asked for it. Raises ApprovalRefused, CreditRequest.DoesNotExist."""
     with transaction.atomic():
         asked = approvals.lock(CreditRequest, request_id, by.pk)
         if refusal := approval_refusal(asked, by):
-            raise CreditRefused(refusal)
+            raise ApprovalRefused(refusal)
         booked = _book(asked)
         approvals.decide(asked, Decision.APPROVED, by, entry=booked.entry)
         return booked
@@ -158,7 +146,7 @@ def _book(asked: CreditRequest) -> BookedEntry:
             issued_by=asked.requested_by,
         )
         if not booked.is_new:  # only a command can have taken the reference
-            raise CreditRefused("An operator booked a credit with the same reference.")
+            raise ApprovalRefused("An operator booked a credit with the same reference.")
         return booked
     try:
         booked = writer.credit_purchase(
@@ -169,9 +157,9 @@ def _book(asked: CreditRequest) -> BookedEntry:
             issued_by=asked.requested_by,
         )
     except writer.ReferenceReused:
-        raise CreditRefused("This payment is already booked with other terms.") from None
+        raise ApprovalRefused("This payment is already booked with other terms.") from None
     if not booked.is_new:
-        raise CreditRefused("This payment is already booked.")
+        raise ApprovalRefused("This payment is already booked.")
     return booked
 
 

@@ -1,10 +1,10 @@
-"""Finds and resets the limits on signing in of one person or of one network address, for support.
+"""Finds the limits on signing in of one person or of one network address, for support to reset.
 
 The table has digests only. So the limits that there can be of an address are made from it, and looked up. Those on known
 devices of a user are found by the digest of the email address.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -51,10 +51,6 @@ def find(address: str) -> list[Used]:
 def _blocked_until(row: SignInLimit, rate: Rate, now: datetime) -> datetime | None:
     due = row.full_at - timedelta(seconds=rate.interval_seconds * (rate.burst - 1))
     return due if due > now else None
-
-
-def reset(used: Iterable[Used]) -> None:
-    limits.reset([each.row for each in used])
 
 
 def _limits_of(address: str) -> Iterator[tuple[Limit, str]]:

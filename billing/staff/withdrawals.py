@@ -52,19 +52,15 @@ def withdraw(request: HttpRequest, id: UUID) -> HttpResponse:
         raise Http404
     try:
         with directory.within(asked.account_id), transaction.atomic():
-            _decline(request, asked, person)
+            locked = approvals.lock(type(asked), asked.pk, person.pk)
+            reason = f"Withdrawn by {person.email}, whom it is about."
+            approvals.decide(locked, Decision.DECLINED, person, decision_reason=reason)
+            summary = f"Withdrew the {asked.what} that support asked for."
+            details: dict[str, Any] = {"account_id": asked.account_id, "ticket": asked.ticket, "is_defence": True}
+            log.record(request, Activity.Act.CREDIT_DECLINED, asked.target, summary, **details)
+            approvals.tell_requester(locked, f"It is declined. {reason}")
     except ApprovalRefused as refusal:
         messages.error(request, str(refusal))
     else:
         messages.success(request, f"The {asked.what} is withdrawn. Nothing was changed.")
     return redirect("support-requests")
-
-
-def _decline(request: HttpRequest, asked: AccountAct, person: User) -> None:
-    locked = approvals.lock(type(asked), asked.pk, person.pk)
-    reason = f"Withdrawn by {person.email}, whom it is about."
-    approvals.decide(locked, Decision.DECLINED, person, decision_reason=reason)
-    summary = f"Withdrew the {asked.what} that support asked for."
-    details: dict[str, Any] = {"account_id": asked.account_id, "ticket": asked.ticket, "is_defence": True}
-    log.record(request, Activity.Act.CREDIT_DECLINED, asked.target, summary, **details)
-    approvals.tell_requester(locked, f"It is declined. {reason}")
