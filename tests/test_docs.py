@@ -28,10 +28,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from billing.filters import LedgerPageFilterSet
 from billing.ledger import audit
 from completions.catalog import file as catalog_file
-from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
-from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer
-from completions.inbound.messages.serializers import MessageRequestSerializer
-from completions.inbound.responses.serializers import ModelResponseRequestSerializer
+from completions.inbound.chat_completions.serializers import ChatCompletionRequest
+from completions.inbound.embeddings.serializers import EmbeddingRequest
+from completions.inbound.messages.serializers import MessageRequest
+from completions.inbound.responses.serializers import ModelResponseRequest
 from completions.models import Completion, Price, Provider
 from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage, served_tiers
@@ -532,10 +532,10 @@ def test_documented_paths_are_exactly_those_of_the_openapi_document():
 @pytest.mark.parametrize(
     ("page", "heading", "serializer"),
     [
-        ("completions", "## POST /v1/chat/completions", ChatCompletionRequestSerializer),
-        ("messages", "### The request", MessageRequestSerializer),
-        ("responses", "### The request", ModelResponseRequestSerializer),
-        ("embeddings", "## POST /v1/embeddings", EmbeddingRequestSerializer),
+        ("completions", "## POST /v1/chat/completions", ChatCompletionRequest),
+        ("messages", "### The request", MessageRequest),
+        ("responses", "### The request", ModelResponseRequest),
+        ("embeddings", "## POST /v1/embeddings", EmbeddingRequest),
     ],
     ids=["chat", "messages", "responses", "embeddings"],
 )

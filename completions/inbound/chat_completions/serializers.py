@@ -19,7 +19,23 @@ from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.text import dollars
 from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
+from gateway_project.web.openapi.fields import (
+    Array,
+    Choice,
+    Constant,
+    Count,
+    Flag,
+    Integer,
+    Moment,
+    Number,
+    OneOf,
+    SchemaField,
+    Shape,
+    Text,
+    TextOr,
+    optional,
+    shape,
+)
 from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
@@ -122,219 +138,172 @@ TAGS = {
 # --- The request ----------------------------------------------------------------------------------------------------
 
 
-class ChatCompletionContentPartTextSerializer(serializers.Serializer[Any]):
-    type = Constant("text")
-    text = serializers.CharField(help_text="The text.")
+class ImageUrl(Shape):
+    url = Text("A data URL of a base64-encoded image, or an https address.")
+    detail = optional(Choice, IMAGE_DETAILS, "How closely the model looks at it.")
 
 
-class ImageUrlSerializer(serializers.Serializer[Any]):
-    url = serializers.CharField(help_text="A data URL of a base64-encoded image, or an https address.")
-    detail = optional(serializers.ChoiceField, choices=IMAGE_DETAILS, help_text="How closely the model looks at it.")
+InputAudio = shape("InputAudio", data=Text("The audio, in base64."), format=Choice(AUDIO_FORMATS, "The format of the audio."))
 
 
-class ChatCompletionContentPartImageSerializer(serializers.Serializer[Any]):
-    type = Constant("image_url")
-    image_url = ImageUrlSerializer(help_text="The image.")
+class AttachedFile(Shape):
+    file_data = Text("A data URL, or base64.")
+    filename = Text("The name of the file.", required=False)
 
 
-class InputAudioSerializer(serializers.Serializer[Any]):
-    data = serializers.CharField(help_text="The audio, in base64.")  # type: ignore[assignment]
-    format = serializers.ChoiceField(choices=AUDIO_FORMATS, help_text="The format of the audio.")
+class CalledFunction(Shape):
+    name = SchemaField(_NAME, "The function that the model calls.")
+    arguments = Text("A JSON object, as text.")
 
 
-class ChatCompletionContentPartInputAudioSerializer(serializers.Serializer[Any]):
-    type = Constant("input_audio")
-    input_audio = InputAudioSerializer(help_text="The audio.")
+class CalledCustomTool(Shape):
+    name = SchemaField(_NAME, "The custom tool that the model calls.")
+    input = Text("What the model gives to it.")
 
 
-class AttachedFileSerializer(serializers.Serializer[Any]):
-    file_data = serializers.CharField(help_text="A data URL, or base64.")
-    filename = serializers.CharField(required=False, help_text="The name of the file.")
-
-
-class ChatCompletionContentPartFileSerializer(serializers.Serializer[Any]):
-    type = Constant("file")
-    file = AttachedFileSerializer(help_text="The file.")
-
-
-class ChatCompletionContentPartRefusalSerializer(serializers.Serializer[Any]):
-    type = Constant("refusal")
-    refusal = serializers.CharField(help_text="What the model said when it refused.")
-
-
-class CalledFunctionSerializer(serializers.Serializer[Any]):
-    name = SchemaField(_NAME, help_text="The function that the model calls.")
-    arguments = serializers.CharField(help_text="A JSON object, as text.")
-
-
-class CalledCustomToolSerializer(serializers.Serializer[Any]):
-    name = SchemaField(_NAME, help_text="The custom tool that the model calls.")
-    input = serializers.CharField(help_text="What the model gives to it.")
-
-
-class ChatCompletionMessageFunctionToolCallSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the call. The message with its result repeats it as tool_call_id.")
+class ChatCompletionMessageFunctionToolCall(Shape):
+    id = Text("The id of the call. The message with its result repeats it as tool_call_id.")
     type = Constant("function")
-    function = CalledFunctionSerializer(help_text="The function and its arguments.")
-
-
-class ChatCompletionMessageCustomToolCallSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the call. The message with its result repeats it as tool_call_id.")
-    type = Constant("custom")
-    custom = CalledCustomToolSerializer(help_text="The tool and its input.")
+    function = CalledFunction(help_text="The function and its arguments.")
 
 
 def _parts(**options: Any) -> TextOr:
     part = OneOf(
         "ChatCompletionContentPart",
         [
-            ChatCompletionContentPartTextSerializer,
-            ChatCompletionContentPartImageSerializer,
-            ChatCompletionContentPartInputAudioSerializer,
-            ChatCompletionContentPartFileSerializer,
-            ChatCompletionContentPartRefusalSerializer,
+            shape("ChatCompletionContentPartText", type=Constant("text"), text=Text("The text.")),
+            shape("ChatCompletionContentPartImage", type=Constant("image_url"), image_url=ImageUrl(help_text="The image.")),
+            shape(
+                "ChatCompletionContentPartInputAudio",
+                type=Constant("input_audio"),
+                input_audio=InputAudio(help_text="The audio."),
+            ),
+            shape("ChatCompletionContentPartFile", type=Constant("file"), file=AttachedFile(help_text="The file.")),
+            shape(
+                "ChatCompletionContentPartRefusal",
+                type=Constant("refusal"),
+                refusal=Text("What the model said when it refused."),
+            ),
         ],
     )
-    return TextOr(serializers.ListField(child=part), **options)
+    return TextOr(Array(part), **options)
 
 
 def _tool_calls(**options: Any) -> serializers.ListField:
     call = OneOf(
         "ChatCompletionMessageToolCall",
         [
-            ChatCompletionMessageFunctionToolCallSerializer,
-            ChatCompletionMessageCustomToolCallSerializer,
+            ChatCompletionMessageFunctionToolCall,
+            shape(
+                "ChatCompletionMessageCustomToolCall",
+                id=Text("The id of the call. The message with its result repeats it as tool_call_id."),
+                type=Constant("custom"),
+                custom=CalledCustomTool(help_text="The tool and its input."),
+            ),
         ],
     )
-    return serializers.ListField(child=call, required=False, **options)
+    return Array(call, required=False, **options)
 
 
-class ReasoningDetailSerializer(serializers.Serializer[Any]):
-    type = serializers.ChoiceField(
-        choices=("reasoning.text", "reasoning.encrypted", "reasoning.summary"), help_text="The kind of detail."
-    )
-    text = serializers.CharField(required=False, help_text="What the model shows of its thinking.")
-    summary = serializers.CharField(required=False, help_text="A summary of it.")
-    signature = optional(serializers.CharField, help_text="Of a text: what the provider needs back, sealed.")
-    data = serializers.CharField(  # type: ignore[assignment]
-        required=False, help_text="What the provider needs back and does not show, sealed."
-    )
-    id = optional(serializers.CharField, help_text="The call of a tool that it belongs to.")
-    format = optional(serializers.CharField, help_text="Whose reasoning it is.")
-    index = serializers.IntegerField(required=False, help_text="Of the detail. In a stream its pieces have the same.")
+class ReasoningDetail(Shape):
+    type = Choice(("reasoning.text", "reasoning.encrypted", "reasoning.summary"), "The kind of detail.")
+    text = Text("What the model shows of its thinking.", required=False)
+    summary = Text("A summary of it.", required=False)
+    signature = optional(Text, "Of a text: what the provider needs back, sealed.")
+    data = Text("What the provider needs back and does not show, sealed.", required=False)  # type: ignore[assignment]
+    id = optional(Text, "The call of a tool that it belongs to.")
+    format = optional(Text, "Whose reasoning it is.")
+    index = Integer("Of the detail. In a stream its pieces have the same.", required=False)
 
 
-class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
-    role = serializers.ChoiceField(choices=ROLES, help_text="Who speaks.")
+class ChatCompletionRequestMessage(Shape):
+    role = Choice(ROLES, "Who speaks.")
     content = _parts(
         required=False,
         allow_null=True,
         help_text="Text, or an array of parts. Required, except in a message of an assistant that called a tool.",
     )
-    name = optional(serializers.CharField, help_text="The name of who speaks; in a message of a function, its name.")
+    name = optional(Text, "The name of who speaks; in a message of a function, its name.")
     tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model called. In a message of an assistant.")
-    tool_call_id = optional(serializers.CharField, help_text="The call that this is the result of. In a message of a tool.")
-    refusal = optional(serializers.CharField, help_text="What the model said when it refused. In a message of an assistant.")
-    reasoning_content = optional(
-        serializers.CharField, help_text="The thinking that a reply had. In a message of an assistant."
-    )
-    reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
-    reasoning_details = optional(
-        serializers.ListField, child=ReasoningDetailSerializer(), help_text="The details of it that a reply had, as they came."
-    )
+    tool_call_id = optional(Text, "The call that this is the result of. In a message of a tool.")
+    refusal = optional(Text, "What the model said when it refused. In a message of an assistant.")
+    reasoning_content = optional(Text, "The thinking that a reply had. In a message of an assistant.")
+    reasoning = optional(Text, "The same text, in OpenRouter's words.")
+    reasoning_details = optional(Array, ReasoningDetail(), "The details of it that a reply had, as they came.")
 
 
-class FunctionDefinitionSerializer(serializers.Serializer[Any]):
-    name = SchemaField(_NAME, help_text="The name by which the model calls it.")
-    description = optional(serializers.CharField, help_text="What it does, for the model.")
-    parameters = optional(SchemaField, _OBJECT, help_text="A JSON schema of its arguments.")
-    strict = optional(serializers.BooleanField, help_text="Whether the arguments always follow the schema.")
+class FunctionDefinition(Shape):
+    name = SchemaField(_NAME, "The name by which the model calls it.")
+    description = optional(Text, "What it does, for the model.")
+    parameters = optional(SchemaField, _OBJECT, "A JSON schema of its arguments.")
+    strict = optional(Flag, "Whether the arguments always follow the schema.")
 
 
-class ChatCompletionToolSerializer(serializers.Serializer[Any]):
-    type = serializers.ChoiceField(choices=("function", "custom"), help_text="The kind of tool.")
-    function = FunctionDefinitionSerializer(required=False, help_text="The function, where the type is function.")
-    custom = optional(SchemaField, _OBJECT, help_text="The name, description and format of the tool, where the type is custom.")
+class ChatCompletionTool(Shape):
+    type = Choice(("function", "custom"), "The kind of tool.")
+    function = FunctionDefinition(required=False, help_text="The function, where the type is function.")
+    custom = optional(SchemaField, _OBJECT, "The name, description and format of the tool, where the type is custom.")
 
 
-class JsonSchemaFormatSerializer(serializers.Serializer[Any]):
-    name = SchemaField(_NAME, help_text="The name of the schema.")
-    description = optional(serializers.CharField, help_text="What the reply is, for the model.")
-    schema = optional(SchemaField, _OBJECT, help_text="The JSON schema of the reply.")
-    strict = optional(serializers.BooleanField, help_text="Whether the reply always follows the schema.")
+class JsonSchemaFormat(Shape):
+    name = SchemaField(_NAME, "The name of the schema.")
+    description = optional(Text, "What the reply is, for the model.")
+    schema = optional(SchemaField, _OBJECT, "The JSON schema of the reply.")
+    strict = optional(Flag, "Whether the reply always follows the schema.")
 
 
-class ReplyFormatSerializer(serializers.Serializer[Any]):
-    type = serializers.ChoiceField(choices=schema.RESPONSE_FORMATS, help_text="Text, a JSON object, or JSON of a schema.")
-    json_schema = JsonSchemaFormatSerializer(
-        required=False, allow_null=True, help_text="The schema, where the type is json_schema."
-    )
+class ReplyFormat(Shape):
+    type = Choice(schema.RESPONSE_FORMATS, "Text, a JSON object, or JSON of a schema.")
+    json_schema = optional(JsonSchemaFormat, help_text="The schema, where the type is json_schema.")
 
 
-class StreamOptionsSerializer(serializers.Serializer[Any]):
-    include_usage = serializers.BooleanField(
-        required=False, allow_null=True, help_text="Whether a last chunk before [DONE] reports the usage."
-    )
-    include_obfuscation = serializers.BooleanField(
-        required=False, allow_null=True, help_text="Has no effect: obfuscation is never sent."
-    )
+class StreamOptions(Shape):
+    include_usage = optional(Flag, "Whether a last chunk before [DONE] reports the usage.")
+    include_obfuscation = optional(Flag, "Has no effect: obfuscation is never sent.")
 
 
-class CacheControlSerializer(serializers.Serializer[Any]):
+class CacheControl(Shape):
     type = Constant("ephemeral")
-    ttl = optional(serializers.ChoiceField, choices=cache_marks.TTLS, help_text="How long the cache keeps it: 5m by default.")
+    ttl = optional(Choice, cache_marks.TTLS, "How long the cache keeps it: 5m by default.")
 
 
-class PromptCacheOptionsSerializer(serializers.Serializer[Any]):
-    mode = optional(
-        serializers.ChoiceField, choices=serving.CACHE_MODES, help_text="Who chooses what is cached: OpenAI, or you."
-    )
-    ttl = optional(serializers.ChoiceField, choices=serving.CACHE_TTLS, help_text="How long the cache keeps it, at least.")
+class PromptCacheOptions(Shape):
+    mode = optional(Choice, serving.CACHE_MODES, "Who chooses what is cached: OpenAI, or you.")
+    ttl = optional(Choice, serving.CACHE_TTLS, "How long the cache keeps it, at least.")
 
 
-class ModerationRuleSerializer(serializers.Serializer[Any]):
-    mode = optional(serializers.ChoiceField, choices=serving.MODERATION_MODES, help_text="Whether what is found is blocked.")
+ModerationRule = shape("ModerationRule", mode=optional(Choice, serving.MODERATION_MODES, "Whether what is found is blocked."))
 
 
-class ModerationPolicySerializer(serializers.Serializer[Any]):
-    input = ModerationRuleSerializer(required=False, allow_null=True, help_text="Of the prompt.")
-    output = ModerationRuleSerializer(required=False, allow_null=True, help_text="Of the reply.")
+class ModerationPolicy(Shape):
+    input = optional(ModerationRule, help_text="Of the prompt.")
+    output = optional(ModerationRule, help_text="Of the reply.")
 
 
-class ModerationSerializer(serializers.Serializer[Any]):
-    model = optional(
-        serializers.CharField, max_length=serving.MODERATION_MODEL_CHARACTERS_MAX, help_text="OpenAI's model that checks."
-    )
-    policy = ModerationPolicySerializer(required=False, allow_null=True, help_text="What becomes of what it finds.")
+class Moderation(Shape):
+    model = optional(Text, "OpenAI's model that checks.", max_length=serving.MODERATION_MODEL_CHARACTERS_MAX)
+    policy = optional(ModerationPolicy, help_text="What becomes of what it finds.")
 
 
-class PredictionSerializer(serializers.Serializer[Any]):
+class Prediction(Shape):
     type = Constant("content")
-    content = TextOr(serializers.ListField(child=SchemaField(_OBJECT)), help_text="What the reply will likely have.")
+    content = TextOr(Array(SchemaField(_OBJECT)), "What the reply will likely have.")
 
 
-class WebSearchOptionsSerializer(serializers.Serializer[Any]):
-    search_context_size = optional(
-        serializers.ChoiceField, choices=serving.SEARCH_SIZES, help_text="How much of what is found the model reads."
-    )
-    user_location = optional(SchemaField, _OBJECT, help_text="Where the user is.")
+class WebSearchOptions(Shape):
+    search_context_size = optional(Choice, serving.SEARCH_SIZES, "How much of what is found the model reads.")
+    user_location = optional(SchemaField, _OBJECT, "Where the user is.")
 
 
-class ServingSerializer(serializers.Serializer[Any]):
-    cache_control = CacheControlSerializer(
-        required=False, allow_null=True, help_text="Caches the prompt at Anthropic, for five minutes or an hour."
-    )
+class Serving(Shape):
+    cache_control = optional(CacheControl, help_text="Caches the prompt at Anthropic, for five minutes or an hour.")
     service_tier = optional(
-        serializers.ChoiceField,
-        choices=serving.TIERS,
-        help_text="flex or priority: where the model has prices for it. fast is priority. The others are the usual service.",
+        Choice,
+        serving.TIERS,
+        "flex or priority: where the model has prices for it. fast is priority. The others are the usual service.",
     )
-    prompt_cache_options = PromptCacheOptionsSerializer(
-        required=False, allow_null=True, help_text="How OpenAI caches the prompt."
-    )
-    moderation = ModerationSerializer(
-        required=False, allow_null=True, help_text="What OpenAI is to check, and whether that blocks the reply."
-    )
+    prompt_cache_options = optional(PromptCacheOptions, help_text="How OpenAI caches the prompt.")
+    moderation = optional(Moderation, help_text="What OpenAI is to check, and whether that blocks the reply.")
 
 
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
@@ -351,168 +320,104 @@ _MAX_PRICE = {
 }
 
 
-class ProviderPreferencesSerializer(serializers.Serializer[Any]):
-    order = optional(
-        serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="Tried first, in turn."
-    )
-    only = optional(
-        serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="No others are asked."
-    )
-    ignore = optional(
-        serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="These are not asked."
-    )
-    sort = optional(
-        serializers.ChoiceField,
-        choices=schema.PROVIDER_SORTS,
-        help_text="How the others are ordered, as of the last hour.",
-    )
-    max_price = optional(SchemaField, _MAX_PRICE, help_text="The maximum price of a model, in US dollars per million tokens.")
-    min_quality = optional(
-        serializers.FloatField, min_value=0, max_value=100, help_text="The least quality of the model that an alias stands for."
-    )
-    allow_fallbacks = optional(
-        serializers.BooleanField, help_text="false: only those of order are asked, or one provider without an order."
-    )
-    require_parameters = optional(
-        serializers.BooleanField, help_text="true: only providers are asked that are sent every field of the request."
-    )
+class ProviderPreferences(Shape):
+    order = optional(Array, Text(), "Tried first, in turn.", max_length=schema.PROVIDERS_MAX)
+    only = optional(Array, Text(), "No others are asked.", max_length=schema.PROVIDERS_MAX)
+    ignore = optional(Array, Text(), "These are not asked.", max_length=schema.PROVIDERS_MAX)
+    sort = optional(Choice, schema.PROVIDER_SORTS, "How the others are ordered, as of the last hour.")
+    max_price = optional(SchemaField, _MAX_PRICE, "The maximum price of a model, in US dollars per million tokens.")
+    min_quality = optional(Number, "The least quality of the model that an alias stands for.", min_value=0, max_value=100)
+    allow_fallbacks = optional(Flag, "false: only those of order are asked, or one provider without an order.")
+    require_parameters = optional(Flag, "true: only providers are asked that are sent every field of the request.")
 
 
-class ReasoningOptionsSerializer(serializers.Serializer[Any]):
-    effort = optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="As reasoning_effort.")
+class ReasoningOptions(Shape):
+    effort = optional(Choice, schema.REASONING_EFFORTS, "As reasoning_effort.")
     max_tokens = optional(
-        serializers.IntegerField,
+        Integer,
+        "Instead of effort: about as many tokens. Less than max_tokens.",
         min_value=1,
         max_value=reasoning.BUDGET_TOKENS_MAX,
-        help_text="Instead of effort: about as many tokens. Less than max_tokens.",
     )
-    exclude = optional(serializers.BooleanField, help_text="true: the reply shows no reasoning.")
-    enabled = optional(serializers.BooleanField, help_text="true: with medium effort, if nothing else is said; false: none.")
+    exclude = optional(Flag, "true: the reply shows no reasoning.")
+    enabled = optional(Flag, "true: with medium effort, if nothing else is said; false: none.")
 
 
-class UsageOptionsSerializer(serializers.Serializer[Any]):
-    include = optional(serializers.BooleanField, help_text="true: a stream ends with its usage. Whole replies always have it.")
+class UsageOptions(Shape):
+    include = optional(Flag, "true: a stream ends with its usage. Whole replies always have it.")
 
 
 @extend_schema_serializer(
     description="A null counts as absent. Fields that are not listed are passed on to providers that accept them."
 )
-class ChatCompletionRequestSerializer(ServingSerializer):
-    model = serializers.CharField(
-        min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
-    )
+class ChatCompletionRequest(Serving):
+    model = Text("An id of GET /v1/models that is available.", min_length=1, max_length=schema.MODEL_CHARACTERS_MAX)
     models = optional(
-        serializers.ListField,
-        child=serializers.CharField(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
+        Array,
+        Text(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
+        "Models to try in turn when the first cannot serve the request.",
         max_length=schema.FALLBACKS_MAX,
-        help_text="Models to try in turn when the first cannot serve the request.",
     )
-    provider = ProviderPreferencesSerializer(required=False, allow_null=True, help_text="Which providers may answer.")
-    messages = serializers.ListField(
-        child=ChatCompletionRequestMessageSerializer(),
+    provider = optional(ProviderPreferences, help_text="Which providers may answer.")
+    messages = Array(
+        ChatCompletionRequestMessage(),
+        "The conversation, from its beginning.",
         min_length=1,
         max_length=settings.REQUEST_MESSAGES_MAX,
-        help_text="The conversation, from its beginning.",
     )
     max_tokens = optional(
-        serializers.IntegerField,
+        Integer,
+        "Maximum tokens to generate for each choice, up to the model's max_output_tokens.",
         min_value=1,
         max_value=schema.MAX_TOKENS_MAX,
-        help_text="Maximum tokens to generate for each choice, up to the model's max_output_tokens.",
     )
     max_completion_tokens = optional(
-        serializers.IntegerField,
-        min_value=1,
-        max_value=schema.MAX_TOKENS_MAX,
-        help_text="Another name for max_tokens. Send one of the two.",
+        Integer, "Another name for max_tokens. Send one of the two.", min_value=1, max_value=schema.MAX_TOKENS_MAX
     )
-    temperature = optional(
-        serializers.FloatField, min_value=0, max_value=2, help_text="How much chance decides: the higher, the more varied."
-    )
+    temperature = optional(Number, "How much chance decides: the higher, the more varied.", min_value=0, max_value=2)
     top_p = optional(
-        serializers.FloatField,
-        min_value=0,
-        max_value=1,
-        help_text="The model chooses among the likeliest tokens that together have this probability.",
+        Number, "The model chooses among the likeliest tokens that together have this probability.", min_value=0, max_value=1
     )
     frequency_penalty = optional(
-        serializers.FloatField,
-        min_value=-2,
-        max_value=2,
-        help_text="Makes tokens less likely the more often they occur already; below 0, more likely.",
+        Number, "Makes tokens less likely the more often they occur already; below 0, more likely.", min_value=-2, max_value=2
     )
     presence_penalty = optional(
-        serializers.FloatField,
-        min_value=-2,
-        max_value=2,
-        help_text="Makes tokens less likely that occur already; below 0, more likely.",
+        Number, "Makes tokens less likely that occur already; below 0, more likely.", min_value=-2, max_value=2
     )
-    n = optional(serializers.IntegerField, min_value=1, max_value=schema.CHOICES_MAX, help_text="How many replies.")
-    stop = optional(SchemaField, _STOP, help_text="Texts at which the model stops.")
+    n = optional(Integer, "How many replies.", min_value=1, max_value=schema.CHOICES_MAX)
+    stop = optional(SchemaField, _STOP, "Texts at which the model stops.")
     seed = optional(
-        serializers.IntegerField,
-        min_value=schema.SEED_MIN,
-        max_value=schema.SEED_MAX,
-        help_text="Makes a repetition likely to give the same reply.",
+        Integer, "Makes a repetition likely to give the same reply.", min_value=schema.SEED_MIN, max_value=schema.SEED_MAX
     )
-    logit_bias = optional(SchemaField, _LOGIT_BIAS, help_text="By token: how much likelier, or less likely, it becomes.")
-    logprobs = optional(serializers.BooleanField, help_text="Whether the reply has the probabilities of its tokens.")
-    top_logprobs = optional(
-        serializers.IntegerField,
-        min_value=0,
-        max_value=20,
-        help_text="How many other tokens it names for each. Only with logprobs.",
-    )
-    tools = optional(
-        serializers.ListField,
-        child=ChatCompletionToolSerializer(),
-        min_length=1,
-        max_length=schema.TOOLS_MAX,
-        help_text="What the model may call.",
-    )
+    logit_bias = optional(SchemaField, _LOGIT_BIAS, "By token: how much likelier, or less likely, it becomes.")
+    logprobs = optional(Flag, "Whether the reply has the probabilities of its tokens.")
+    top_logprobs = optional(Integer, "How many other tokens it names for each. Only with logprobs.", min_value=0, max_value=20)
+    tools = optional(Array, ChatCompletionTool(), "What the model may call.", min_length=1, max_length=schema.TOOLS_MAX)
     functions = optional(
-        serializers.ListField,
-        child=FunctionDefinitionSerializer(),
-        min_length=1,
-        max_length=schema.TOOLS_MAX,
-        help_text="OpenAI's older form of tools.",
+        Array, FunctionDefinition(), "OpenAI's older form of tools.", min_length=1, max_length=schema.TOOLS_MAX
     )
-    tool_choice = optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a tool.")
-    parallel_tool_calls = optional(serializers.BooleanField, help_text="Whether the model may call several tools at once.")
-    response_format = ReplyFormatSerializer(required=False, allow_null=True, help_text="The format of the reply.")
-    reasoning_effort = optional(
-        serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="How much the model thinks."
-    )
-    reasoning = ReasoningOptionsSerializer(
-        required=False, allow_null=True, help_text="How much to reason, in OpenRouter's words, and whether to show it."
-    )
-    verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
-    modalities = optional(SchemaField, _MODALITIES, help_text="Replies are text.")
-    prediction = PredictionSerializer(required=False, allow_null=True, help_text="No provider is sent it: no price covers it.")
-    web_search_options = WebSearchOptionsSerializer(
-        required=False, allow_null=True, help_text="No provider is sent it: no price covers it."
-    )
-    user = optional(
-        serializers.CharField,
-        max_length=schema.LABEL_CHARACTERS_MAX,
-        help_text="Your own id of who asks. The usage page groups by it.",
-    )
-    safety_identifier = optional(
-        serializers.CharField, max_length=schema.LABEL_CHARACTERS_MAX, help_text="OpenAI's newer name for user."
-    )
-    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI and Mistral to find the prompt in their caches.")
+    tool_choice = optional(SchemaField, _TOOL_CHOICE, "none, auto, required, or an object that names a tool.")
+    parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
+    response_format = optional(ReplyFormat, help_text="The format of the reply.")
+    reasoning_effort = optional(Choice, schema.REASONING_EFFORTS, "How much the model thinks.")
+    reasoning = optional(ReasoningOptions, help_text="How much to reason, in OpenRouter's words, and whether to show it.")
+    verbosity = optional(Choice, schema.VERBOSITIES, "How long the reply is.")
+    modalities = optional(SchemaField, _MODALITIES, "Replies are text.")
+    prediction = optional(Prediction, help_text="No provider is sent it: no price covers it.")
+    web_search_options = optional(WebSearchOptions, help_text="No provider is sent it: no price covers it.")
+    user = optional(Text, "Your own id of who asks. The usage page groups by it.", max_length=schema.LABEL_CHARACTERS_MAX)
+    safety_identifier = optional(Text, "OpenAI's newer name for user.", max_length=schema.LABEL_CHARACTERS_MAX)
+    prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
     metadata = optional(
         SchemaField,
         TAGS,
-        help_text=f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
+        f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
         "The usage page groups by them.",
     )
-    store = optional(serializers.BooleanField, help_text="Has no effect: no prompt and no reply is stored.")
-    stream = serializers.BooleanField(
-        required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
-    )
-    stream_options = StreamOptionsSerializer(required=False, allow_null=True, help_text="Only with stream.")
-    usage = UsageOptionsSerializer(required=False, allow_null=True, help_text="In OpenRouter's words.")
+    store = optional(Flag, "Has no effect: no prompt and no reply is stored.")
+    stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
+    stream_options = optional(StreamOptions, help_text="Only with stream.")
+    usage = optional(UsageOptions, help_text="In OpenRouter's words.")
 
 
 # --- The reply --------------------------------------------------------------------------------------------------------
@@ -522,144 +427,124 @@ _LOGPROBS_HELP = "The probabilities of the tokens, if they were asked for."
 _FINISH_REASONS = "stop, length, tool_calls, content_filter, or another of the provider's."
 
 
-class UrlCitationSerializer(serializers.Serializer[Any]):
-    url = serializers.CharField(help_text="The address of the page.")
-    title = serializers.CharField(required=False, help_text="The title of the page.")
-    start_index = serializers.IntegerField(required=False, help_text="Of the first character of the text that cites it.")
-    end_index = serializers.IntegerField(required=False, help_text="Of the last one.")
+class UrlCitation(Shape):
+    url = Text("The address of the page.")
+    title = Text("The title of the page.", required=False)
+    start_index = Integer("Of the first character of the text that cites it.", required=False)
+    end_index = Integer("Of the last one.", required=False)
 
 
-class ChatCompletionAnnotationSerializer(serializers.Serializer[Any]):
-    type = serializers.CharField(help_text="url_citation, or another of the provider's.")
-    url_citation = UrlCitationSerializer(required=False, help_text="The page that the text cites.")
+class ChatCompletionAnnotation(Shape):
+    type = Text("url_citation, or another of the provider's.")
+    url_citation = UrlCitation(required=False, help_text="The page that the text cites.")
 
 
 def _annotations() -> Any:
-    return optional(
-        serializers.ListField,
-        child=ChatCompletionAnnotationSerializer(),
-        help_text="What the text cites, as a provider sends it that searched for it.",
-    )
+    return optional(Array, ChatCompletionAnnotation(), "What the text cites, as a provider sends it that searched for it.")
 
 
-class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
-    role = serializers.CharField(help_text="assistant")
-    content = serializers.CharField(allow_blank=True, allow_null=True, help_text="The text. It may be null beside tool calls.")
-    refusal = optional(serializers.CharField, help_text="What the model said instead, if it refused.")
+class ChatCompletionMessage(Shape):
+    role = Text("assistant")
+    content = Text("The text. It may be null beside tool calls.", allow_blank=True, allow_null=True)
+    refusal = optional(Text, "What the model said instead, if it refused.")
     annotations = _annotations()
     tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model calls.")
-    reasoning_content = optional(serializers.CharField, help_text="The thinking of the model, if its provider returns it.")
-    reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
-    reasoning_details = optional(
-        serializers.ListField,
-        child=ReasoningDetailSerializer(),
-        help_text="Send them back, so that the model goes on with what it thought.",
-    )
+    reasoning_content = optional(Text, "The thinking of the model, if its provider returns it.")
+    reasoning = optional(Text, "The same text, in OpenRouter's words.")
+    reasoning_details = optional(Array, ReasoningDetail(), "Send them back, so that the model goes on with what it thought.")
 
 
-class ChatCompletionChoiceSerializer(serializers.Serializer[Any]):
-    index = serializers.IntegerField(help_text="The number of the choice, from 0.")
-    message = ChatCompletionMessageSerializer(help_text="What the model says.")
-    logprobs = optional(SchemaField, _OBJECT, help_text=_LOGPROBS_HELP)
-    finish_reason = serializers.CharField(help_text=_FINISH_REASONS)
+class ChatCompletionChoice(Shape):
+    index = Integer("The number of the choice, from 0.")
+    message = ChatCompletionMessage(help_text="What the model says.")
+    logprobs = optional(SchemaField, _OBJECT, _LOGPROBS_HELP)
+    finish_reason = Text(_FINISH_REASONS)
 
 
-class PromptTokensDetailsSerializer(serializers.Serializer[Any]):
-    cached_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were read from a cache.")
-    cache_write_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were written to a cache.")
+class PromptTokensDetails(Shape):
+    cached_tokens = Count("Tokens that were read from a cache.")
+    cache_write_tokens = Count("Tokens that were written to a cache.")
 
 
-class CompletionTokensDetailsSerializer(serializers.Serializer[Any]):
-    reasoning_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the model's thinking.")
+CompletionTokensDetails = shape("CompletionTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
 
 
 _EXACT_NUMBER = {"type": "number", "format": "decimal"}
 _EXACT_DOLLARS_NUMBER = {**_EXACT_NUMBER, "minimum": 0}
 
 
-class CompletionUsageSerializer(serializers.Serializer[Any]):
-    prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the prompt.")
-    completion_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated, thinking included.")
-    total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
-    prompt_tokens_details = PromptTokensDetailsSerializer(help_text="How many of the prompt's tokens a cache had to do with.")
-    completion_tokens_details = CompletionTokensDetailsSerializer(help_text="How many of the generated tokens were thinking.")
-    cost = SchemaField(
-        _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What was charged, in US dollars, exactly. null: not known yet."
-    )
+class CompletionUsage(Shape):
+    prompt_tokens = Count("Tokens of the prompt.")
+    completion_tokens = Count("Tokens that were generated, thinking included.")
+    total_tokens = Count("Both together.")
+    prompt_tokens_details = PromptTokensDetails(help_text="How many of the prompt's tokens a cache had to do with.")
+    completion_tokens_details = CompletionTokensDetails(help_text="How many of the generated tokens were thinking.")
+    cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What was charged, in US dollars, exactly. null: not known yet.", allow_null=True)
 
 
-class ChatCompletionSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
+class ChatCompletion(Shape):
+    id = Text("The ledger entry of the completion has the same id.")
     object = Constant("chat.completion")
-    created = serializers.IntegerField(help_text="Unix time in seconds.")
-    model = serializers.CharField(help_text="The model that answered.")
-    provider = serializers.CharField(help_text="The provider that answered, in OpenRouter's place. x-gateway-provider, too.")
-    system_fingerprint = serializers.CharField(allow_null=True, help_text="null")
-    choices = ChatCompletionChoiceSerializer(many=True, help_text="The replies: as many as n asked for.")
-    usage = CompletionUsageSerializer(help_text="The tokens that are charged.")
+    created = Integer("Unix time in seconds.")
+    model = Text("The model that answered.")
+    provider = Text("The provider that answered, in OpenRouter's place. x-gateway-provider, too.")
+    system_fingerprint = Text("null", allow_null=True)
+    choices = ChatCompletionChoice(many=True, help_text="The replies: as many as n asked for.")
+    usage = CompletionUsage(help_text="The tokens that are charged.")
 
 
-class CalledFunctionDeltaSerializer(serializers.Serializer[Any]):
-    name = optional(serializers.CharField, help_text="The function, in the first delta of the call.")
-    arguments = optional(serializers.CharField, help_text="More of the arguments.")
+class CalledFunctionDelta(Shape):
+    name = optional(Text, "The function, in the first delta of the call.")
+    arguments = optional(Text, "More of the arguments.")
 
 
-class CalledCustomToolDeltaSerializer(serializers.Serializer[Any]):
-    name = optional(serializers.CharField, help_text="The tool, in the first delta of the call.")
-    input = optional(serializers.CharField, help_text="More of the input.")
+class CalledCustomToolDelta(Shape):
+    name = optional(Text, "The tool, in the first delta of the call.")
+    input = optional(Text, "More of the input.")
 
 
-class ChatCompletionChunkToolCallSerializer(serializers.Serializer[Any]):
-    index = serializers.IntegerField(help_text="The number of the call, from 0.")
-    id = optional(serializers.CharField, help_text="The id of the call, in its first delta.")
-    type = optional(serializers.CharField, help_text="function or custom, in the first delta of the call.")
-    function = CalledFunctionDeltaSerializer(required=False, help_text="More of a call of a function.")
-    custom = CalledCustomToolDeltaSerializer(required=False, help_text="More of a call of a custom tool.")
+class ChatCompletionChunkToolCall(Shape):
+    index = Integer("The number of the call, from 0.")
+    id = optional(Text, "The id of the call, in its first delta.")
+    type = optional(Text, "function or custom, in the first delta of the call.")
+    function = CalledFunctionDelta(required=False, help_text="More of a call of a function.")
+    custom = CalledCustomToolDelta(required=False, help_text="More of a call of a custom tool.")
 
 
-class ChatCompletionChunkDeltaSerializer(serializers.Serializer[Any]):
-    role = optional(serializers.CharField, help_text="assistant")
-    content = optional(serializers.CharField, help_text="More text.")
-    refusal = optional(serializers.CharField, help_text="More of what the model says instead, if it refuses.")
+class ChatCompletionChunkDelta(Shape):
+    role = optional(Text, "assistant")
+    content = optional(Text, "More text.")
+    refusal = optional(Text, "More of what the model says instead, if it refuses.")
     annotations = _annotations()
-    tool_calls = optional(
-        serializers.ListField,
-        child=ChatCompletionChunkToolCallSerializer(),
-        help_text="More of the tools that the model calls.",
-    )
-    reasoning_content = optional(serializers.CharField, help_text="More of the model's thinking.")
-    reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
-    reasoning_details = optional(
-        serializers.ListField,
-        child=ReasoningDetailSerializer(),
-        help_text="The details of it. Those of the same index belong together.",
-    )
+    tool_calls = optional(Array, ChatCompletionChunkToolCall(), "More of the tools that the model calls.")
+    reasoning_content = optional(Text, "More of the model's thinking.")
+    reasoning = optional(Text, "The same text, in OpenRouter's words.")
+    reasoning_details = optional(Array, ReasoningDetail(), "The details of it. Those of the same index belong together.")
 
 
-class ChatCompletionChunkChoiceSerializer(serializers.Serializer[Any]):
-    index = serializers.IntegerField(help_text="The number of the choice, from 0.")
-    delta = ChatCompletionChunkDeltaSerializer(help_text="What follows what was sent before.")
-    logprobs = optional(SchemaField, _OBJECT, help_text=_LOGPROBS_HELP)
-    finish_reason = optional(serializers.CharField, help_text=f"{_FINISH_REASONS} null before the end.")
+class ChatCompletionChunkChoice(Shape):
+    index = Integer("The number of the choice, from 0.")
+    delta = ChatCompletionChunkDelta(help_text="What follows what was sent before.")
+    logprobs = optional(SchemaField, _OBJECT, _LOGPROBS_HELP)
+    finish_reason = optional(Text, f"{_FINISH_REASONS} null before the end.")
 
 
-class ChatCompletionChunkSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The same in every chunk. The ledger entry of the completion has the same id.")
+class ChatCompletionChunk(Shape):
+    id = Text("The same in every chunk. The ledger entry of the completion has the same id.")
     object = Constant("chat.completion.chunk")
-    created = serializers.IntegerField(help_text="Unix time in seconds.")
-    model = serializers.CharField(help_text="The model that answers.")
-    provider = serializers.CharField(help_text="The provider that answers.")
-    choices = ChatCompletionChunkChoiceSerializer(many=True, help_text="What follows. Empty in the chunk with the usage.")
-    usage = CompletionUsageSerializer(
-        required=False,
-        allow_null=True,
+    created = Integer("Unix time in seconds.")
+    model = Text("The model that answers.")
+    provider = Text("The provider that answers.")
+    choices = ChatCompletionChunkChoice(many=True, help_text="What follows. Empty in the chunk with the usage.")
+    usage = optional(
+        CompletionUsage,
         help_text="The tokens that are charged: in the last chunk, if it was asked for. Before, it is null for include_usage.",
     )
 
 
 CHAT_COMPLETION_STREAM_EVENT = PolymorphicProxySerializer(
     component_name="ChatCompletionStreamEvent",
-    serializers=[ChatCompletionChunkSerializer, specification.ErrorResponseSerializer],
+    serializers=[ChatCompletionChunk, specification.ErrorResponseSerializer],
     resource_type_field_name=None,
 )
 
@@ -667,277 +552,246 @@ CHAT_COMPLETION_STREAM_EVENT = PolymorphicProxySerializer(
 # --- What happened, and what would ------------------------------------------------------------------------------------
 
 
-class FailedAttemptSerializer(serializers.Serializer[Any]):
-    provider = serializers.CharField(help_text="The provider that was asked.")
-    status = serializers.IntegerField(allow_null=True, help_text="What it replied with. null: it did not reply.")
+class FailedAttempt(Shape):
+    provider = Text("The provider that was asked.")
+    status = Integer("What it replied with. null: it did not reply.", allow_null=True)
 
 
-class ChargedPromptTokensDetailsSerializer(PromptTokensDetailsSerializer):
-    cache_write_1h_tokens = serializers.IntegerField(min_value=0, help_text="Of these, those that it keeps for an hour.")
+class ChargedPromptTokensDetails(PromptTokensDetails):
+    cache_write_1h_tokens = Count("Of these, those that it keeps for an hour.")
 
 
-class ChargedUsageSerializer(serializers.Serializer[Any]):
-    prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the prompt.")
-    completion_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated.")
-    total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
-    prompt_tokens_details = ChargedPromptTokensDetailsSerializer(
-        help_text="How many of the prompt's tokens a cache had to do with."
-    )
-    web_searches = serializers.IntegerField(min_value=0, help_text="Searches of the web by the provider.")
-    cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
+class ChargedUsage(Shape):
+    prompt_tokens = Count("Tokens of the prompt.")
+    completion_tokens = Count("Tokens that were generated.")
+    total_tokens = Count("Both together.")
+    prompt_tokens_details = ChargedPromptTokensDetails(help_text="How many of the prompt's tokens a cache had to do with.")
+    web_searches = Count("Searches of the web by the provider.")
+    cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What was charged, in US dollars, exactly.")
 
 
-class CompletionTimingsSerializer(serializers.Serializer[Any]):
-    started_at = serializers.DateTimeField(help_text="When it was admitted.")
-    ended_at = serializers.DateTimeField(allow_null=True, help_text="When it was settled. null: it runs.")
-    total_ms = serializers.IntegerField(min_value=0, allow_null=True, help_text="From one to the other.")
-    first_token_ms = serializers.IntegerField(
-        min_value=0, allow_null=True, help_text="Of a stream: from asking the provider that answered to the first text."
-    )
-    streamed_ms = serializers.IntegerField(min_value=0, allow_null=True, help_text="From the first text to the last.")
+class CompletionTimings(Shape):
+    started_at = Moment("When it was admitted.")
+    ended_at = Moment("When it was settled. null: it runs.", allow_null=True)
+    total_ms = Count("From one to the other.", allow_null=True)
+    first_token_ms = Count("Of a stream: from asking the provider that answered to the first text.", allow_null=True)
+    streamed_ms = Count("From the first text to the last.", allow_null=True)
 
 
-class CompletionSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id that its reply has.")
+@extend_schema_serializer(component_name="Completion")
+class PastCompletion(Shape):
+    id = Text("The id that its reply has.")
     object = Constant("completion")
-    created = serializers.IntegerField(help_text="Unix time in seconds.")
-    request_id = serializers.CharField(allow_null=True, help_text="The x-request-id of its reply.")
-    user = serializers.CharField(allow_null=True, help_text="As its request said: user, or else safety_identifier.")
-    metadata = SchemaField(TAGS, help_text="As its request said.")
-    key = serializers.CharField(help_text="The id of the key that sent it.")
-    model = serializers.CharField(help_text="The model that answered; while it runs, perhaps the one that was asked for.")
-    provider = serializers.CharField(help_text="The provider that answered, or was asked last.")
-    stream = serializers.BooleanField(help_text="Whether its reply was a stream.")
-    attempts = serializers.IntegerField(min_value=0, allow_null=True, help_text="How many times a provider was asked.")
-    failed_attempts = FailedAttemptSerializer(many=True, help_text="The attempts that failed, in order.")
-    service_tier = serializers.ChoiceField(choices=CHARGED_TIERS, help_text="The tier whose prices were charged.")
-    settlement = serializers.ChoiceField(
-        choices=Completion.Settlement.choices,
-        allow_null=True,
-        help_text="How its charge was found. null: it is not settled yet.",
+    created = Integer("Unix time in seconds.")
+    request_id = Text("The x-request-id of its reply.", allow_null=True)
+    user = Text("As its request said: user, or else safety_identifier.", allow_null=True)
+    metadata = SchemaField(TAGS, "As its request said.")
+    key = Text("The id of the key that sent it.")
+    model = Text("The model that answered; while it runs, perhaps the one that was asked for.")
+    provider = Text("The provider that answered, or was asked last.")
+    stream = Flag("Whether its reply was a stream.")
+    attempts = Count("How many times a provider was asked.", allow_null=True)
+    failed_attempts = FailedAttempt(many=True, help_text="The attempts that failed, in order.")
+    service_tier = Choice(CHARGED_TIERS, "The tier whose prices were charged.")
+    settlement = Choice(
+        Completion.Settlement.choices, "How its charge was found. null: it is not settled yet.", allow_null=True
     )
-    usage = ChargedUsageSerializer(allow_null=True, help_text="What was charged. null: it is not settled yet.")
-    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was held: the most that it could cost, in US dollars.")
-    repeats = serializers.CharField(
-        allow_null=True, help_text="The run before it under its Idempotency-Key, whose process died, or what it corrects."
-    )
-    charged_before = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What such runs were charged, and usage.cost is without.")
-    timings = CompletionTimingsSerializer(help_text="When it ran, and how long.")
+    usage = ChargedUsage(allow_null=True, help_text="What was charged. null: it is not settled yet.")
+    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What was held: the most that it could cost, in US dollars.")
+    repeats = Text("The run before it under its Idempotency-Key, whose process died, or what it corrects.", allow_null=True)
+    charged_before = SchemaField(_EXACT_DOLLARS_NUMBER, "What such runs were charged, and usage.cost is without.")
+    timings = CompletionTimings(help_text="When it ran, and how long.")
 
 
 _UNIT_PRICE = "US dollars per token, exactly."
 
 
-class QuotedRouteSerializer(serializers.Serializer[Any]):
-    model = serializers.CharField(help_text="The model that would answer.")
-    provider = serializers.CharField(help_text="The provider that would be asked.")
-    priority = serializers.IntegerField(min_value=0, help_text="The lowest is tried first.")
-    weight = serializers.IntegerField(min_value=1, help_text="The share of the requests among routes of the same priority.")
-    max_tokens = serializers.IntegerField(min_value=1, help_text="What its provider would be told, for each choice.")
-    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="The maximum cost of its answer, in US dollars, exactly.")
+class QuotedRoute(Shape):
+    model = Text("The model that would answer.")
+    provider = Text("The provider that would be asked.")
+    priority = Count("The lowest is tried first.")
+    weight = Integer("The share of the requests among routes of the same priority.", min_value=1)
+    max_tokens = Integer("What its provider would be told, for each choice.", min_value=1)
+    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, "The maximum cost of its answer, in US dollars, exactly.")
 
 
-class QuotedRatesSerializer(serializers.Serializer[Any]):
-    prompt = serializers.CharField(help_text=_UNIT_PRICE)
-    completion = serializers.CharField(help_text=_UNIT_PRICE)
+class QuotedRates(Shape):
+    prompt = Text(_UNIT_PRICE)
+    completion = Text(_UNIT_PRICE)
 
 
-class LikelyCostSerializer(QuotedRatesSerializer):
-    service_tier = serializers.ChoiceField(choices=CHARGED_TIERS, help_text="The tier that is asked for.")
-    prompt_tokens = serializers.IntegerField(min_value=0, help_text="The tokens that its prompt is likely to have.")
-    above = serializers.IntegerField(min_value=0, help_text="The threshold of the prices of long prompts. 0: of short ones.")
+class LikelyCost(QuotedRates):
+    service_tier = Choice(CHARGED_TIERS, "The tier that is asked for.")
+    prompt_tokens = Count("The tokens that its prompt is likely to have.")
+    above = Count("The threshold of the prices of long prompts. 0: of short ones.")
     cost = SchemaField(
-        _EXACT_DOLLARS_NUMBER,
-        allow_null=True,
-        help_text="What this and max_tokens cost, in US dollars. null: as max_tokens.",
+        _EXACT_DOLLARS_NUMBER, "What this and max_tokens cost, in US dollars. null: as max_tokens.", allow_null=True
     )
 
 
-class QuoteRefusalSerializer(specification.ErrorDetailsSerializer):
-    status = serializers.IntegerField(help_text="402 or 429")
+QuoteRefusal = shape("QuoteRefusal", specification.ErrorDetailsSerializer, status=Integer("402 or 429"))
 
 
-class QuoteSerializer(serializers.Serializer[Any]):
+class Quote(Shape):
     object = Constant("quote")
-    model = serializers.CharField(help_text="The model that would answer; of an alias, the one that it stands for now.")
-    prompt_tokens_max = serializers.IntegerField(min_value=0, help_text="Maximum tokens of its prompt.")
-    max_tokens = serializers.IntegerField(
-        min_value=1, allow_null=True, help_text="What the hold pays for. null: refused, and the request names none."
-    )
-    max_cost = SchemaField(
-        _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What would be held, in US dollars. null: as of max_tokens."
-    )
-    rates = QuotedRatesSerializer(help_text="The highest prices that may be charged: the hold is at these.")
-    likely = LikelyCostSerializer(
+    model = Text("The model that would answer; of an alias, the one that it stands for now.")
+    prompt_tokens_max = Count("Maximum tokens of its prompt.")
+    max_tokens = Integer("What the hold pays for. null: refused, and the request names none.", min_value=1, allow_null=True)
+    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What would be held, in US dollars. null: as of max_tokens.", allow_null=True)
+    rates = QuotedRates(help_text="The highest prices that may be charged: the hold is at these.")
+    likely = LikelyCost(
         allow_null=True, help_text="At which prices it is likely to be charged. null: the model has one price for all."
     )
-    available = SchemaField(_EXACT_NUMBER, help_text="What the account and the key's spending limit leave, in US dollars.")
-    affordable_max_tokens = serializers.IntegerField(min_value=0, help_text="The largest max_tokens that this pays for.")
-    refusal = QuoteRefusalSerializer(allow_null=True, help_text="The error that the request would get. null: none.")
-    routes = QuotedRouteSerializer(many=True, help_text="In the order of their priority, then those of fallback models.")
+    available = SchemaField(_EXACT_NUMBER, "What the account and the key's spending limit leave, in US dollars.")
+    affordable_max_tokens = Count("The largest max_tokens that this pays for.")
+    refusal = QuoteRefusal(allow_null=True, help_text="The error that the request would get. null: none.")
+    routes = QuotedRoute(many=True, help_text="In the order of their priority, then those of fallback models.")
 
 
 def _price_field(meter: Meter) -> serializers.CharField:
     unit = "token" if meter.unit is Unit.TOKENS else meter.title.lower()
     absent = " Absent: it is refused." if meter.is_asked_for else ""
-    return serializers.CharField(
-        required=not meter.is_asked_for, help_text=f"{meter.explanation} US dollars for each {unit}, exactly.{absent}"
-    )
+    return Text(f"{meter.explanation} US dollars for each {unit}, exactly.{absent}", required=not meter.is_asked_for)
 
 
-class _PricingSerializer(serializers.Serializer[Any]):
+class _Pricing(Shape):
     """Has a field for each meter."""
 
     def get_fields(self) -> dict[str, Any]:
         return {_PRICING_NAMES.get(meter.name, meter.name): _price_field(meter) for meter in METERS} | super().get_fields()
 
 
-class BandPricingSerializer(_PricingSerializer):
-    prompt_tokens = serializers.IntegerField(
-        min_value=1, help_text="A prompt with more tokens is charged whole at these prices."
-    )
+class BandPricing(_Pricing):
+    prompt_tokens = Integer("A prompt with more tokens is charged whole at these prices.", min_value=1)
 
 
-class TierPricingSerializer(_PricingSerializer):
-    above = BandPricingSerializer(many=True, required=False, help_text="Of long prompts. Absent: as of short ones.")
+class TierPricing(_Pricing):
+    above = BandPricing(many=True, required=False, help_text="Of long prompts. Absent: as of short ones.")
 
 
-class ModelPricingSerializer(TierPricingSerializer):
+class ModelPricing(TierPricing):
     service_tiers = serializers.DictField(
-        child=TierPricingSerializer(),
-        help_text="Those of service tiers that have prices of their own, by the name of the tier.",
+        child=TierPricing(), help_text="Those of service tiers that have prices of their own, by the name of the tier."
     )
 
 
-class ModelArchitectureSerializer(serializers.Serializer[Any]):
-    modality = serializers.CharField(help_text="Both lists as one text, such as text+image->text.")
-    input_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, image")
-    output_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, or embeddings")
+class ModelArchitecture(Shape):
+    modality = Text("Both lists as one text, such as text+image->text.")
+    input_modalities = Array(Text(), "text, image")
+    output_modalities = Array(Text(), "text, or embeddings")
 
 
-class ModelCapabilitiesSerializer(serializers.Serializer[Any]):
-    image_support = serializers.BooleanField(help_text="Whether it reads images.")
-    function_calling = serializers.BooleanField(help_text="Whether it calls functions and other tools.")
+class ModelCapabilities(Shape):
+    image_support = Flag("Whether it reads images.")
+    function_calling = Flag("Whether it calls functions and other tools.")
 
 
-class TopProviderSerializer(serializers.Serializer[Any]):
-    context_length = serializers.IntegerField(min_value=1, help_text="Maximum tokens of prompt and reply together.")
-    max_completion_tokens = serializers.IntegerField(min_value=1, help_text="Maximum tokens that it generates.")
-    is_moderated = serializers.BooleanField(help_text="false")
+class TopProvider(Shape):
+    context_length = Integer("Maximum tokens of prompt and reply together.", min_value=1)
+    max_completion_tokens = Integer("Maximum tokens that it generates.", min_value=1)
+    is_moderated = Flag("false")
 
 
-class ModelLinksSerializer(serializers.Serializer[Any]):
-    details = serializers.CharField(help_text="The path of this object.")
+ModelLinks = shape("ModelLinks", details=Text("The path of this object."))
 
 
 _NONE = {"type": "object"}
 
 
-class ModelSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="What to send as model.")
+class Model(Shape):
+    id = Text("What to send as model.")
     object = Constant("model")
-    created = serializers.IntegerField(help_text="Unix time in seconds.")
-    owned_by = serializers.CharField(help_text="The maker of the model.")
-    canonical_slug = serializers.CharField(help_text="The id of the model, also where id is an alias.")
-    name = serializers.CharField(help_text="The name of the model, for people.")
-    kind = serializers.ChoiceField(
-        choices=ModelKind.values, help_text="chat: writes text, at /v1/chat/completions. embedding: at /v1/embeddings."
-    )
-    available = serializers.BooleanField(help_text="Whether completions are served now.")
-    category = serializers.ChoiceField(choices=Category.values, help_text="What the model is made for.")
-    context_window = serializers.IntegerField(min_value=1, help_text="Maximum tokens of prompt and reply together.")
-    max_output_tokens = serializers.IntegerField(min_value=1, help_text="Maximum tokens that it generates.")
-    pricing = ModelPricingSerializer(help_text="What its tokens cost.")
-    architecture = ModelArchitectureSerializer(help_text="What it reads and writes.")
-    context_length = serializers.IntegerField(min_value=1, help_text="As context_window, in OpenRouter's words.")
-    top_provider = TopProviderSerializer(help_text="As context_window and max_output_tokens, in OpenRouter's words.")
-    supported_parameters = serializers.ListField(
-        child=serializers.CharField(), help_text="Fields of a request that every provider of the model heeds."
-    )
-    default_parameters = SchemaField(_NONE, allow_null=True, help_text="null")
-    per_request_limits = SchemaField(_NONE, allow_null=True, help_text="null")
-    supported_voices = SchemaField(_NONE, allow_null=True, help_text="null")
+    created = Integer("Unix time in seconds.")
+    owned_by = Text("The maker of the model.")
+    canonical_slug = Text("The id of the model, also where id is an alias.")
+    name = Text("The name of the model, for people.")
+    kind = Choice(ModelKind.values, "chat: writes text, at /v1/chat/completions. embedding: at /v1/embeddings.")
+    available = Flag("Whether completions are served now.")
+    category = Choice(Category.values, "What the model is made for.")
+    context_window = Integer("Maximum tokens of prompt and reply together.", min_value=1)
+    max_output_tokens = Integer("Maximum tokens that it generates.", min_value=1)
+    pricing = ModelPricing(help_text="What its tokens cost.")
+    architecture = ModelArchitecture(help_text="What it reads and writes.")
+    context_length = Integer("As context_window, in OpenRouter's words.", min_value=1)
+    top_provider = TopProvider(help_text="As context_window and max_output_tokens, in OpenRouter's words.")
+    supported_parameters = Array(Text(), "Fields of a request that every provider of the model heeds.")
+    default_parameters = SchemaField(_NONE, "null", allow_null=True)
+    per_request_limits = SchemaField(_NONE, "null", allow_null=True)
+    supported_voices = SchemaField(_NONE, "null", allow_null=True)
     expiration_date = serializers.DateField(
         allow_null=True, help_text="From this day on, UTC, it may not be served. null: no end is known."
     )
-    successor = serializers.CharField(allow_null=True, help_text="The id of the model to use instead, if there is one.")
-    links = ModelLinksSerializer(help_text="Where to read more of it.")
-    capabilities = ModelCapabilitiesSerializer(help_text="What else it can do.")
-    commercial_use = serializers.BooleanField(help_text="Whether its license permits commercial use.")
-    license = serializers.CharField(allow_null=True, help_text="The license of the model, if it is known.")
-    alias_of = serializers.CharField(required=False, help_text="The model that the id currently stands for.")
+    successor = Text("The id of the model to use instead, if there is one.", allow_null=True)
+    links = ModelLinks(help_text="Where to read more of it.")
+    capabilities = ModelCapabilities(help_text="What else it can do.")
+    commercial_use = Flag("Whether its license permits commercial use.")
+    license = Text("The license of the model, if it is known.", allow_null=True)
+    alias_of = Text("The model that the id currently stands for.", required=False)
 
 
-class PageLinksSerializer(serializers.Serializer[Any]):
-    next = serializers.CharField(allow_null=True, help_text="null: there are no pages.")
+PageLinks = shape("PageLinks", next=Text("null: there are no pages.", allow_null=True))
 
 
-class ModelListSerializer(serializers.Serializer[Any]):
+class ModelList(Shape):
     object = Constant("list")
-    data = ModelSerializer(many=True, help_text="The models, by id, and after them the aliases.")  # type: ignore[assignment]
-    total_count = serializers.IntegerField(min_value=0, help_text="How many there are.")
-    links = PageLinksSerializer(help_text="Where the next page is.")
+    data = Model(many=True, help_text="The models, by id, and after them the aliases.")  # type: ignore[assignment]
+    total_count = Count("How many there are.")
+    links = PageLinks(help_text="Where the next page is.")
 
 
 _EXACT_DOLLARS = "US dollars, exactly."
 
 
-class UsageKeySerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the key.")
-    name = serializers.CharField(allow_blank=True, help_text="The name of the key.")
-    createdAt = serializers.DateTimeField(help_text="When the key was created.")
-    expiresAt = serializers.DateTimeField(allow_null=True, help_text="When the key expires. null: never.")
+class UsageKey(Shape):
+    id = Text("The id of the key.")
+    name = Text("The name of the key.", allow_blank=True)
+    createdAt = Moment("When the key was created.")
+    expiresAt = Moment("When the key expires. null: never.", allow_null=True)
 
 
-class UsageLimitSerializer(serializers.Serializer[Any]):
-    spendingLimit = serializers.IntegerField(min_value=0, help_text="Cents.")
-    spendingType = serializers.ChoiceField(
-        choices=SpendingType.values, help_text="FIXED: once. RECURRING: again in each period."
-    )
-    spendingPeriod = serializers.ChoiceField(choices=SpendingPeriod.values, allow_null=True, help_text="null if FIXED.")
-    spentInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
-    heldInDollars = serializers.CharField(help_text=f"Held by running requests. {_EXACT_DOLLARS}")
-    remainingInCents = serializers.IntegerField(help_text="Rounded down.")
-    remainingInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
-    resetsAt = serializers.DateTimeField(allow_null=True, help_text="null if FIXED.")
+class UsageLimit(Shape):
+    spendingLimit = Count("Cents.")
+    spendingType = Choice(SpendingType.values, "FIXED: once. RECURRING: again in each period.")
+    spendingPeriod = Choice(SpendingPeriod.values, "null if FIXED.", allow_null=True)
+    spentInDollars = Text(_EXACT_DOLLARS)
+    heldInDollars = Text(f"Held by running requests. {_EXACT_DOLLARS}")
+    remainingInCents = Integer("Rounded down.")
+    remainingInDollars = Text(_EXACT_DOLLARS)
+    resetsAt = Moment("null if FIXED.", allow_null=True)
 
 
-class UsageRateLimitsSerializer(serializers.Serializer[Any]):
-    requestsPerMinute = serializers.IntegerField(
-        allow_null=True, min_value=1, help_text="How many requests of the key may begin in a minute."
-    )
-    tokensPerMinute = serializers.IntegerField(
-        allow_null=True, min_value=1, help_text="How many tokens the key may use in a minute."
-    )
-    requestsInFlight = serializers.IntegerField(min_value=1, help_text="How many requests of the key may run at a time.")
-    accountRequestsInFlight = serializers.IntegerField(min_value=1, help_text="The same for all keys of the account together.")
+class UsageRateLimits(Shape):
+    requestsPerMinute = Integer("How many requests of the key may begin in a minute.", allow_null=True, min_value=1)
+    tokensPerMinute = Integer("How many tokens the key may use in a minute.", allow_null=True, min_value=1)
+    requestsInFlight = Integer("How many requests of the key may run at a time.", min_value=1)
+    accountRequestsInFlight = Integer("The same for all keys of the account together.", min_value=1)
 
 
-class UsageSumsSerializer(serializers.Serializer[Any]):
-    completions = serializers.IntegerField(min_value=0, help_text="How many completions were settled.")
-    promptTokens = serializers.IntegerField(min_value=0, help_text="Tokens of their prompts.")
-    completionTokens = serializers.IntegerField(min_value=0, help_text="Tokens that they generated.")
-    totalTokens = serializers.IntegerField(min_value=0, help_text="Both together.")
-    costInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
+class UsageSums(Shape):
+    completions = Count("How many completions were settled.")
+    promptTokens = Count("Tokens of their prompts.")
+    completionTokens = Count("Tokens that they generated.")
+    totalTokens = Count("Both together.")
+    costInDollars = Text(_EXACT_DOLLARS)
 
 
-class UsageSpansSerializer(serializers.Serializer[Any]):
-    today = UsageSumsSerializer(help_text="Since 00:00 UTC.")
-    thisMonth = UsageSumsSerializer(help_text="Since the first day of the month, UTC.")
-    total = UsageSumsSerializer(help_text="Since the key was created.")
+class UsageSpans(Shape):
+    today = UsageSums(help_text="Since 00:00 UTC.")
+    thisMonth = UsageSums(help_text="Since the first day of the month, UTC.")
+    total = UsageSums(help_text="Since the key was created.")
 
 
-class UsageBalanceSerializer(serializers.Serializer[Any]):
-    balanceInCents = serializers.IntegerField(help_text="Rounded down.")
-    balanceInDollars = serializers.FloatField(help_text="Rounded down to a whole cent.")
-    heldInDollars = serializers.CharField(help_text=f"Held by running requests. {_EXACT_DOLLARS}")
-    availableInDollars = serializers.CharField(help_text=f"What a new request may hold. {_EXACT_DOLLARS}")
+class UsageBalance(Shape):
+    balanceInCents = Integer("Rounded down.")
+    balanceInDollars = Number("Rounded down to a whole cent.")
+    heldInDollars = Text(f"Held by running requests. {_EXACT_DOLLARS}")
+    availableInDollars = Text(f"What a new request may hold. {_EXACT_DOLLARS}")
 
 
-class KeyUsageSerializer(serializers.Serializer[Any]):
+class KeyUsage(Shape):
     object = Constant("usage")
-    key = UsageKeySerializer(help_text="The key that asks.")
-    limit = UsageLimitSerializer(allow_null=True, help_text="null for a key without a spending limit.")
-    rateLimits = UsageRateLimitsSerializer(help_text="The limits that apply. null: no limit.")
-    usage = UsageSpansSerializer(help_text="Settled completions of this key, by the UTC day of their admission.")
-    balance = UsageBalanceSerializer(help_text="The account's.")
+    key = UsageKey(help_text="The key that asks.")
+    limit = UsageLimit(allow_null=True, help_text="null for a key without a spending limit.")
+    rateLimits = UsageRateLimits(help_text="The limits that apply. null: no limit.")
+    usage = UsageSpans(help_text="Settled completions of this key, by the UTC day of their admission.")
+    balance = UsageBalance(help_text="The account's.")

@@ -19,13 +19,13 @@ from completions.inbound import descriptions
 from completions.inbound.chat_completions.completion_object import describe_completion
 from completions.inbound.chat_completions.serializers import (
     CHAT_COMPLETION_STREAM_EVENT,
-    ChatCompletionRequestSerializer,
-    ChatCompletionSerializer,
-    CompletionSerializer,
-    KeyUsageSerializer,
-    ModelListSerializer,
-    ModelSerializer,
-    QuoteSerializer,
+    ChatCompletion,
+    ChatCompletionRequest,
+    KeyUsage,
+    Model,
+    ModelList,
+    PastCompletion,
+    Quote,
     model_object,
 )
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
@@ -75,9 +75,9 @@ class ChatCompletionsView(CompletionView):
         description=_COMPLETION_DESCRIPTION,
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
-        request=ChatCompletionRequestSerializer,
+        request=ChatCompletionRequest,
         responses={
-            (200, "application/json"): ChatCompletionSerializer,
+            (200, "application/json"): ChatCompletion,
             (200, "text/event-stream"): CHAT_COMPLETION_STREAM_EVENT,
             **specification.error_responses(*descriptions.ERRORS),
         },
@@ -96,8 +96,8 @@ class QuoteView(RequestView):
         operation_id="createQuote",
         summary="Quote a completion",
         description=descriptions.QUOTE,
-        request=ChatCompletionRequestSerializer,
-        responses={200: QuoteSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
+        request=ChatCompletionRequest,
+        responses={200: Quote, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponse:
         return self.quote(request)
@@ -111,7 +111,7 @@ class PastCompletionView(RatedView):
         summary="Retrieve what happened to a completion",
         description="Who answered a completion of the account, its tokens, its exact cost and how it was settled.",
         responses={
-            200: CompletionSerializer,
+            200: PastCompletion,
             **specification.error_responses(errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded),
         },
     )
@@ -126,7 +126,7 @@ class ModelListView(RatedView):
         description="Models with their prices and limits, by id. A key that is restricted to some models sees only those.",
         parameters=[_AVAILABLE_PARAMETER],
         responses={
-            200: ModelListSerializer,
+            200: ModelList,
             **specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded),
         },
     )
@@ -165,7 +165,7 @@ class ModelView(RatedView):
         summary="Retrieve a model",
         description="One model. The slashes in its id are not encoded.",
         responses={
-            200: ModelSerializer,
+            200: Model,
             **specification.error_responses(errors.InvalidApiKey, errors.ModelNotFound, errors.RateLimitExceeded),
         },
     )
@@ -182,7 +182,7 @@ class UsageView(RatedView):
         operation_id="retrieveUsage",
         summary="Retrieve the key's usage",
         description="What the key has used, its limits, and the account's balance. Also when one of them is used up.",
-        responses={200: KeyUsageSerializer, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: KeyUsage, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> Response:
         return Response(describe_usage(_key(request)))

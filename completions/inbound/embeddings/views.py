@@ -10,7 +10,7 @@ from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView
 from completions.inbound.embeddings import request as embeddings_request
 from completions.inbound.embeddings.reply import EmbeddingsFormat
-from completions.inbound.embeddings.serializers import EmbeddingListSerializer, EmbeddingRequestSerializer
+from completions.inbound.embeddings.serializers import EmbeddingList, EmbeddingRequest
 from completions.request.fields import Fields
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
@@ -35,8 +35,8 @@ class EmbeddingsView(CompletionView):
         description=_DESCRIPTION,
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
-        request=EmbeddingRequestSerializer,
-        responses={200: EmbeddingListSerializer, **specification.error_responses(*descriptions.ERRORS)},
+        request=EmbeddingRequest,
+        responses={200: EmbeddingList, **specification.error_responses(*descriptions.ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)

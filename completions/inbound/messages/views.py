@@ -10,17 +10,17 @@ from rest_framework.response import Response
 
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
-from completions.inbound.chat_completions.serializers import QuoteSerializer
+from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.inbound.messages import places, rate_limits, reply, tools
 from completions.inbound.messages import request as messages_request
 from completions.inbound.messages.places import MessagePlace
 from completions.inbound.messages.serializers import (
     STREAM_EVENT,
-    MessageRequestSerializer,
-    MessageSerializer,
-    MessageTokensCountRequestSerializer,
-    MessageTokensCountSerializer,
+    Message,
+    MessageRequest,
+    MessageTokensCount,
+    MessageTokensCountRequest,
 )
 from completions.request import schema
 from completions.request.fields import Fields
@@ -85,9 +85,9 @@ class MessagesView(_ReadsMessages, CompletionView):
         description=_DESCRIPTION,
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS, descriptions.MAX_TOKENS],
-        request=MessageRequestSerializer,
+        request=MessageRequest,
         responses={
-            (200, "application/json"): MessageSerializer,
+            (200, "application/json"): Message,
             (200, "text/event-stream"): STREAM_EVENT,
             **specification.error_responses(*descriptions.ERRORS),
         },
@@ -104,8 +104,8 @@ class MessageQuoteView(_ReadsMessages):
         summary="Quote a completion, in Anthropic's Messages",
         description=descriptions.QUOTE,
         auth=descriptions.AUTH,
-        request=MessageRequestSerializer,
-        responses={200: QuoteSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
+        request=MessageRequest,
+        responses={200: Quote, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.quote(request)
@@ -123,9 +123,9 @@ class CountTokensView(_AnthropicReplies, RequestView):
         summary="Estimate the tokens of a prompt, in Anthropic's Messages",
         description="The gateway's own estimate, at no cost: no provider is asked.",
         auth=descriptions.AUTH,
-        request=MessageTokensCountRequestSerializer,
+        request=MessageTokensCountRequest,
         responses={
-            200: MessageTokensCountSerializer,
+            200: MessageTokensCount,
             **specification.error_responses(*descriptions.READ_ERRORS),
         },
     )

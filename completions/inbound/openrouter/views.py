@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.openrouter.generation import describe_generation
 from completions.inbound.openrouter.key import describe_key
-from completions.inbound.openrouter.serializers import GenerationObjectSerializer, KeyObjectSerializer
+from completions.inbound.openrouter.serializers import GenerationObject, KeyObject
 from gateway_project import errors
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
@@ -23,7 +23,7 @@ class KeyView(RatedView):
         operation_id="retrieveCurrentKey",
         summary="Retrieve the key, in OpenRouter's format",
         description="What the key has used and may use, in OpenRouter's format. GET /v1/usage says more.",
-        responses={200: KeyObjectSerializer, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: KeyObject, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> HttpResponse:
         assert isinstance(request.auth, ApiKey)
@@ -39,7 +39,7 @@ class GenerationView(RatedView):
         description="Who answered a completion of the account, its tokens and its exact cost, in OpenRouter's format.",
         parameters=[_ID],
         responses={
-            200: GenerationObjectSerializer,
+            200: GenerationObject,
             **specification.error_responses(
                 errors.InvalidRequest, errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded
             ),

@@ -1,17 +1,29 @@
 """Serializers that describe OpenAI's Responses for OpenAPI. ``request`` parses requests, and ``reply`` writes replies."""
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema_serializer
-from rest_framework import serializers
 
-from completions.inbound.chat_completions.serializers import TAGS, ServingSerializer
+from completions.inbound.chat_completions.serializers import TAGS, Serving
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
-from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
+from gateway_project.web.openapi.fields import (
+    Array,
+    Choice,
+    Constant,
+    Count,
+    Flag,
+    Integer,
+    Number,
+    OneOf,
+    SchemaField,
+    Shape,
+    Text,
+    TextOr,
+    optional,
+    shape,
+)
 
-_OBJECT = {"type": "object", "additionalProperties": True}
-_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
+OBJECT = {"type": "object", "additionalProperties": True}
+_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, OBJECT]}
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
 _STATUS = "in_progress, completed or incomplete."
@@ -20,383 +32,322 @@ _STATUS = "in_progress, completed or incomplete."
 # --- What requests and replies share ----------------------------------------------------------------------------------
 
 
-class ModelResponseToolSerializer(serializers.Serializer[Any]):
-    type = serializers.ChoiceField(choices=tools.TYPES, help_text="The kind of tool.")
-    name = serializers.CharField(required=False, help_text="The name by which the model calls it.")
-    description = serializers.CharField(required=False, help_text="What it does, for the model.")
-    parameters = optional(SchemaField, _OBJECT, help_text="Of a function: a JSON schema of its arguments.")
-    strict = optional(serializers.BooleanField, help_text="Of a function: whether the arguments always follow the schema.")
-    format = SchemaField(_OBJECT, required=False, help_text="Of a custom tool: text, or a grammar.")
-    tools = serializers.ListField(
-        child=SchemaField(_OBJECT), required=False, help_text="Of a namespace: functions and custom tools."
-    )
+class ModelResponseTool(Shape):
+    type = Choice(tools.TYPES, "The kind of tool.")
+    name = Text("The name by which the model calls it.", required=False)
+    description = Text("What it does, for the model.", required=False)
+    parameters = optional(SchemaField, OBJECT, "Of a function: a JSON schema of its arguments.")
+    strict = optional(Flag, "Of a function: whether the arguments always follow the schema.")
+    format = SchemaField(OBJECT, "Of a custom tool: text, or a grammar.", required=False)
+    tools = Array(SchemaField(OBJECT), "Of a namespace: functions and custom tools.", required=False)
 
 
-class ModelResponseReasoningSerializer(serializers.Serializer[Any]):
-    effort = optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="How much the model thinks.")
-    summary = optional(serializers.ChoiceField, choices=request.SUMMARIES, help_text="How much of it the reply shows.")
+class ModelResponseReasoning(Shape):
+    effort = optional(Choice, schema.REASONING_EFFORTS, "How much the model thinks.")
+    summary = optional(Choice, request.SUMMARIES, "How much of it the reply shows.")
 
 
-class ModelResponseTextFormatSerializer(serializers.Serializer[Any]):
-    type = serializers.ChoiceField(choices=request.FORMATS, help_text="Text, a JSON object, or JSON of a schema.")
-    name = serializers.CharField(required=False, help_text="The name of the schema.")
-    schema = SchemaField(_OBJECT, required=False, help_text="The JSON schema of the reply.")
-    description = serializers.CharField(required=False, help_text="What the reply is, for the model.")
-    strict = optional(serializers.BooleanField, help_text="Whether the reply always follows the schema.")
+class ModelResponseTextFormat(Shape):
+    type = Choice(request.FORMATS, "Text, a JSON object, or JSON of a schema.")
+    name = Text("The name of the schema.", required=False)
+    schema = SchemaField(OBJECT, "The JSON schema of the reply.", required=False)
+    description = Text("What the reply is, for the model.", required=False)
+    strict = optional(Flag, "Whether the reply always follows the schema.")
 
 
-class ModelResponseTextSerializer(serializers.Serializer[Any]):
-    format = ModelResponseTextFormatSerializer(required=False, allow_null=True, help_text="The format of the reply.")
-    verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
+class ModelResponseText(Shape):
+    format = optional(ModelResponseTextFormat, help_text="The format of the reply.")
+    verbosity = optional(Choice, schema.VERBOSITIES, "How long the reply is.")
 
 
 # --- The request ------------------------------------------------------------------------------------------------------
 
 
-class ModelResponseInputItemSerializer(serializers.Serializer[Any]):
-    type = serializers.ChoiceField(
-        choices=items.ITEM_TYPES, required=False, help_text="What it is. An item with a role is a message without it, too."
-    )
-    role = serializers.ChoiceField(choices=items.ROLES, required=False, help_text="Who speaks, in a message.")
-    content = TextOr(
-        serializers.ListField(child=SchemaField(_OBJECT)), required=False, help_text="Of a message: text, or parts."
-    )
+class ModelResponseInputItem(Shape):
+    type = Choice(items.ITEM_TYPES, "What it is. An item with a role is a message without it, too.", required=False)
+    role = Choice(items.ROLES, "Who speaks, in a message.", required=False)
+    content = TextOr(Array(SchemaField(OBJECT)), "Of a message: text, or parts.", required=False)
 
 
-class ContextManagementSerializer(serializers.Serializer[Any]):
+class ContextManagement(Shape):
     type = Constant("compaction")
-    compact_threshold = optional(
-        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="From how many tokens on."
-    )
+    compact_threshold = optional(Integer, "From how many tokens on.", min_value=1, max_value=schema.MAX_TOKENS_MAX)
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
-class ModelResponseRequestSerializer(ServingSerializer):
-    model = serializers.CharField(
-        min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
-    )
-    input = TextOr(
-        serializers.ListField(child=ModelResponseInputItemSerializer()),
-        help_text="Text of the user, or the items of the whole conversation.",
-    )
-    instructions = optional(serializers.CharField, help_text="Come before the input.")
-    max_output_tokens = optional(
-        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="Maximum tokens to generate."
-    )
+class ModelResponseRequest(Serving):
+    model = Text("An id of GET /v1/models that is available.", min_length=1, max_length=schema.MODEL_CHARACTERS_MAX)
+    input = TextOr(Array(ModelResponseInputItem()), "Text of the user, or the items of the whole conversation.")
+    instructions = optional(Text, "Come before the input.")
+    max_output_tokens = optional(Integer, "Maximum tokens to generate.", min_value=1, max_value=schema.MAX_TOKENS_MAX)
     models = optional(
-        serializers.ListField,
-        child=serializers.CharField(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
+        Array,
+        Text(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
+        "Models to try in turn when the first cannot serve the request.",
         max_length=schema.FALLBACKS_MAX,
-        help_text="Models to try in turn when the first cannot serve the request.",
     )
-    provider = optional(SchemaField, _OBJECT, help_text="Which providers may answer: order, only and ignore.")
-    tools = optional(
-        serializers.ListField,
-        child=ModelResponseToolSerializer(),
-        max_length=schema.TOOLS_MAX,
-        help_text="What the model may call.",
-    )
-    tool_choice = optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a tool.")
-    parallel_tool_calls = optional(serializers.BooleanField, help_text="Whether the model may call several tools at once.")
-    reasoning = ModelResponseReasoningSerializer(
-        required=False, allow_null=True, help_text="How much the model thinks, and how much of it the reply shows."
-    )
+    provider = optional(SchemaField, OBJECT, "Which providers may answer: order, only and ignore.")
+    tools = optional(Array, ModelResponseTool(), "What the model may call.", max_length=schema.TOOLS_MAX)
+    tool_choice = optional(SchemaField, _TOOL_CHOICE, "none, auto, required, or an object that names a tool.")
+    parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
+    reasoning = optional(ModelResponseReasoning, help_text="How much the model thinks, and how much of it the reply shows.")
     max_tool_calls = optional(
-        serializers.IntegerField,
+        Integer,
+        "Maximum calls of tools that run at OpenAI. Required with web_search.",
         min_value=1,
         max_value=request.SEARCHES_MAX,
-        help_text="Maximum calls of tools that run at OpenAI. Required with web_search.",
     )
-    text = ModelResponseTextSerializer(
-        required=False, allow_null=True, help_text="The format of the reply, and how long it is to be."
-    )
-    temperature = optional(
-        serializers.FloatField, min_value=0, max_value=2, help_text="How much chance decides: the higher, the more varied."
-    )
+    text = optional(ModelResponseText, help_text="The format of the reply, and how long it is to be.")
+    temperature = optional(Number, "How much chance decides: the higher, the more varied.", min_value=0, max_value=2)
     top_p = optional(
-        serializers.FloatField,
-        min_value=0,
-        max_value=1,
-        help_text="The model chooses among the likeliest tokens that together have this probability.",
+        Number, "The model chooses among the likeliest tokens that together have this probability.", min_value=0, max_value=1
     )
     top_logprobs = optional(
-        serializers.IntegerField,
+        Integer,
+        "How many other tokens the reply names for each of its own, with their probabilities.",
         min_value=0,
         max_value=request.TOP_LOGPROBS_MAX,
-        help_text="How many other tokens the reply names for each of its own, with their probabilities.",
     )
-    include = optional(
-        serializers.ListField, child=SchemaField(_INCLUDE), help_text="What else the reply has, such as probabilities."
-    )
-    metadata = optional(SchemaField, TAGS, help_text="Tags of your own. The usage page groups by them.")
-    client_metadata = optional(SchemaField, _OBJECT, help_text="Codex's, about itself. No provider is sent it.")
-    user = optional(
-        serializers.CharField,
-        max_length=schema.LABEL_CHARACTERS_MAX,
-        help_text="Your own id of who asks. The usage page groups by it.",
-    )
-    safety_identifier = optional(
-        serializers.CharField, max_length=schema.LABEL_CHARACTERS_MAX, help_text="OpenAI's newer name for user."
-    )
-    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI and Mistral to find the prompt in their caches.")
-    prompt_cache_retention = optional(
-        serializers.ChoiceField, choices=request.CACHE_RETENTIONS, help_text="How long OpenAI keeps the prompt in its cache."
-    )
-    truncation = optional(
-        SchemaField, {"type": "string", "const": "disabled"}, help_text="Nothing is taken out of a conversation."
-    )
-    previous_response_id = optional(
-        serializers.CharField, help_text="The id of a stored response: its whole conversation comes before the input."
-    )
-    store = optional(
-        serializers.BooleanField, default=True, help_text="Whether later requests can continue from the response, and read it."
-    )
-    background = optional(serializers.BooleanField, help_text="Whether to answer at once, and to continue in the background.")
+    include = optional(Array, SchemaField(_INCLUDE), "What else the reply has, such as probabilities.")
+    metadata = optional(SchemaField, TAGS, "Tags of your own. The usage page groups by them.")
+    client_metadata = optional(SchemaField, OBJECT, "Codex's, about itself. No provider is sent it.")
+    user = optional(Text, "Your own id of who asks. The usage page groups by it.", max_length=schema.LABEL_CHARACTERS_MAX)
+    safety_identifier = optional(Text, "OpenAI's newer name for user.", max_length=schema.LABEL_CHARACTERS_MAX)
+    prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
+    prompt_cache_retention = optional(Choice, request.CACHE_RETENTIONS, "How long OpenAI keeps the prompt in its cache.")
+    truncation = optional(SchemaField, {"type": "string", "const": "disabled"}, "Nothing is taken out of a conversation.")
+    previous_response_id = optional(Text, "The id of a stored response: its whole conversation comes before the input.")
+    store = optional(Flag, "Whether later requests can continue from the response, and read it.", default=True)
+    background = optional(Flag, "Whether to answer at once, and to continue in the background.")
     context_management = optional(
-        serializers.ListField,
-        child=ContextManagementSerializer(),
-        help_text="When to compact. The gateway does not by itself: it names the field in x-gateway-ignored-fields.",
+        Array,
+        ContextManagement(),
+        "When to compact. The gateway does not by itself: it names the field in x-gateway-ignored-fields.",
     )
-    stream = serializers.BooleanField(
-        required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
-    )
-    stream_options = optional(SchemaField, _OBJECT, help_text="include_obfuscation, which has no effect.")
+    stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
+    stream_options = optional(SchemaField, OBJECT, "include_obfuscation, which has no effect.")
 
 
 # --- Items of the output ----------------------------------------------------------------------------------------------
 
 
-class OutputAnnotationSerializer(serializers.Serializer[Any]):
+class OutputAnnotation(Shape):
     type = Constant("url_citation")
-    url = serializers.CharField(help_text="The address of the page.")
-    title = serializers.CharField(help_text="The title of the page.")
-    start_index = serializers.IntegerField(help_text="Of the first character of the text that cites it.")
-    end_index = serializers.IntegerField(help_text="Of the last one.")
+    url = Text("The address of the page.")
+    title = Text("The title of the page.")
+    start_index = Integer("Of the first character of the text that cites it.")
+    end_index = Integer("Of the last one.")
 
 
-class OutputTextSerializer(serializers.Serializer[Any]):
+def token_logprobs() -> Array:
+    return Array(SchemaField(OBJECT), "The probabilities of the tokens, if they were asked for.")
+
+
+class OutputText(Shape):
     type = Constant("output_text")
-    text = serializers.CharField(help_text="What the model says.")
-    annotations = serializers.ListField(
-        child=OutputAnnotationSerializer(), help_text="What the text cites after a search of the web, as OpenAI sends it."
-    )
-    logprobs = serializers.ListField(
-        child=SchemaField(_OBJECT), help_text="The probabilities of the tokens, if they were asked for."
-    )
+    text = Text("What the model says.")
+    annotations = Array(OutputAnnotation(), "What the text cites after a search of the web, as OpenAI sends it.")
+    logprobs = token_logprobs()
 
 
-class OutputRefusalSerializer(serializers.Serializer[Any]):
-    type = Constant("refusal")
-    refusal = serializers.CharField(help_text="What the model says instead, because it refuses.")
-
-
-class ReasoningSummaryTextSerializer(serializers.Serializer[Any]):
+class ReasoningSummaryText(Shape):
     type = Constant("summary_text")
-    text = serializers.CharField(help_text="What the model shows of its thinking.")
+    text = Text("What the model shows of its thinking.")
 
 
-def output_content(**options: Any) -> OneOf:
+OutputRefusal = shape(
+    "OutputRefusal", type=Constant("refusal"), refusal=Text("What the model says instead, because it refuses.")
+)
+
+
+def output_content(help_text: str | None = None) -> OneOf:
     """Return a field of a part of a message."""
-    parts = [OutputTextSerializer, OutputRefusalSerializer]
-    return OneOf("OutputContent", parts, **options)
+    return OneOf("OutputContent", [OutputText, OutputRefusal], help_text)
 
 
-class OutputMessageSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the item.")
-    type = Constant("message")
-    status = serializers.CharField(help_text=_STATUS)
-    role = Constant("assistant")
-    content = serializers.ListField(child=output_content(), help_text="What the model says.")
-
-
-class ReasoningItemSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the item.")
+class ReasoningItem(Shape):
+    id = Text("The id of the item.")
     type = Constant("reasoning")
-    summary = serializers.ListField(child=ReasoningSummaryTextSerializer(), help_text="What the model shows of its thinking.")
-    encrypted_content = optional(
-        serializers.CharField, help_text="Where it is included: what the provider needs back, sealed. null: nothing."
-    )
+    summary = Array(ReasoningSummaryText(), "What the model shows of its thinking.")
+    encrypted_content = optional(Text, "Where it is included: what the provider needs back, sealed. null: nothing.")
 
 
-class _CallSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the item.")
-    status = serializers.CharField(help_text=_STATUS)
-    call_id = serializers.CharField(help_text="The id of the call. Its output repeats it.")
+class _Call(Shape):
+    id = Text("The id of the item.")
+    status = Text(_STATUS)
+    call_id = Text("The id of the call. Its output repeats it.")
 
 
-class FunctionToolCallSerializer(_CallSerializer):
+class FunctionToolCall(_Call):
     type = Constant("function_call")
-    name = serializers.CharField(help_text="The function that the model calls.")
-    namespace = serializers.CharField(required=False, help_text="The namespace that it is in, if it is in one.")
-    arguments = serializers.CharField(help_text="A JSON object, as text.")
+    name = Text("The function that the model calls.")
+    namespace = Text("The namespace that it is in, if it is in one.", required=False)
+    arguments = Text("A JSON object, as text.")
 
 
-class CustomToolCallSerializer(_CallSerializer):
+class CustomToolCall(_Call):
     type = Constant("custom_tool_call")
-    name = serializers.CharField(help_text="The custom tool that the model calls.")
-    namespace = serializers.CharField(required=False, help_text="The namespace that it is in, if it is in one.")
-    input = serializers.CharField(help_text="What the model gives to it.")
+    name = Text("The custom tool that the model calls.")
+    namespace = Text("The namespace that it is in, if it is in one.", required=False)
+    input = Text("What the model gives to it.")
 
 
-class LocalShellToolCallSerializer(_CallSerializer):
-    type = Constant("local_shell_call")
-    action = SchemaField(_OBJECT, help_text="The command, as OpenAI's API has it.")
+_ITEMS = [
+    shape(
+        "OutputMessage",
+        id=Text("The id of the item."),
+        type=Constant("message"),
+        status=Text(_STATUS),
+        role=Constant("assistant"),
+        content=Array(output_content(), "What the model says."),
+    ),
+    ReasoningItem,
+    FunctionToolCall,
+    CustomToolCall,
+    shape(
+        "LocalShellToolCall",
+        _Call,
+        type=Constant("local_shell_call"),
+        action=SchemaField(OBJECT, "The command, as OpenAI's API has it."),
+    ),
+    shape(
+        "ShellToolCall",
+        _Call,
+        type=Constant("shell_call"),
+        action=SchemaField(OBJECT, "The commands, as OpenAI's API has them."),
+    ),
+    shape(
+        "ApplyPatchToolCall",
+        _Call,
+        type=Constant("apply_patch_call"),
+        operation=SchemaField(OBJECT, "The change of a file, as OpenAI's API has it."),
+    ),
+    shape(
+        "ComputerToolCall",
+        _Call,
+        type=Constant("computer_call"),
+        actions=Array(SchemaField(OBJECT), "What to do in turn, as OpenAI's API has it."),
+        pending_safety_checks=Array(SchemaField(OBJECT), "Always empty."),
+    ),
+    shape(
+        "ToolSearchCall",
+        _Call,
+        type=Constant("tool_search_call"),
+        arguments=SchemaField(OBJECT, "What the model searches for."),
+        execution=Constant("client"),
+    ),
+    shape(
+        "WebSearchCall",
+        id=Text("The id of the item."),
+        type=Constant("web_search_call"),
+        status=Text(_STATUS),
+        action=SchemaField(OBJECT, "What was searched for or opened, as OpenAI's API has it."),
+    ),
+    shape(
+        "CompactionItem",
+        id=Text("The id of the item."),
+        type=Constant("compaction"),
+        encrypted_content=Text("The summary, sealed. Send the item back in its place."),
+    ),
+]
 
 
-class ShellToolCallSerializer(_CallSerializer):
-    type = Constant("shell_call")
-    action = SchemaField(_OBJECT, help_text="The commands, as OpenAI's API has them.")
-
-
-class ApplyPatchToolCallSerializer(_CallSerializer):
-    type = Constant("apply_patch_call")
-    operation = SchemaField(_OBJECT, help_text="The change of a file, as OpenAI's API has it.")
-
-
-class ComputerToolCallSerializer(_CallSerializer):
-    type = Constant("computer_call")
-    actions = serializers.ListField(child=SchemaField(_OBJECT), help_text="What to do in turn, as OpenAI's API has it.")
-    pending_safety_checks = serializers.ListField(child=SchemaField(_OBJECT), help_text="Always empty.")
-
-
-class ToolSearchCallSerializer(_CallSerializer):
-    type = Constant("tool_search_call")
-    arguments = SchemaField(_OBJECT, help_text="What the model searches for.")
-    execution = Constant("client")
-
-
-class WebSearchCallSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the item.")
-    type = Constant("web_search_call")
-    status = serializers.CharField(help_text=_STATUS)
-    action = SchemaField(_OBJECT, help_text="What was searched for or opened, as OpenAI's API has it.")
-
-
-class CompactionItemSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the item.")
-    type = Constant("compaction")
-    encrypted_content = serializers.CharField(help_text="The summary, sealed. Send the item back in its place.")
-
-
-def output_item(**options: Any) -> OneOf:
+def output_item(help_text: str | None = None) -> OneOf:
     """Return a field of an item."""
-    of_types = [
-        OutputMessageSerializer,
-        ReasoningItemSerializer,
-        FunctionToolCallSerializer,
-        CustomToolCallSerializer,
-        LocalShellToolCallSerializer,
-        ShellToolCallSerializer,
-        ApplyPatchToolCallSerializer,
-        ComputerToolCallSerializer,
-        ToolSearchCallSerializer,
-        WebSearchCallSerializer,
-        CompactionItemSerializer,
-    ]
-    return OneOf("OutputItem", of_types, **options)
+    return OneOf("OutputItem", _ITEMS, help_text)
 
 
 # --- The reply --------------------------------------------------------------------------------------------------------
 
 
-class InputTokensDetailsSerializer(serializers.Serializer[Any]):
-    cached_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were read from a cache.")
-    cache_write_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were written to a cache.")
+class InputTokensDetails(Shape):
+    cached_tokens = Count("Tokens that were read from a cache.")
+    cache_write_tokens = Count("Tokens that were written to a cache.")
 
 
-class ReasoningTokensDetailsSerializer(serializers.Serializer[Any]):
-    reasoning_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the model's thinking.")
+ReasoningTokensDetails = shape("ReasoningTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
 
 
-class ModelResponseUsageSerializer(serializers.Serializer[Any]):
-    input_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the input.")
-    input_tokens_details = InputTokensDetailsSerializer(help_text="How many of them a cache had to do with.")
-    output_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated, thinking included.")
-    output_tokens_details = ReasoningTokensDetailsSerializer(help_text="How many of them were thinking.")
-    total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
-    cost = SchemaField(
-        {"type": "number", "minimum": 0}, allow_null=True, help_text="In US dollars, exactly. null: not known yet."
-    )
+class ModelResponseUsage(Shape):
+    input_tokens = Count("Tokens of the input.")
+    input_tokens_details = InputTokensDetails(help_text="How many of them a cache had to do with.")
+    output_tokens = Count("Tokens that were generated, thinking included.")
+    output_tokens_details = ReasoningTokensDetails(help_text="How many of them were thinking.")
+    total_tokens = Count("Both together.")
+    cost = SchemaField({"type": "number", "minimum": 0}, "In US dollars, exactly. null: not known yet.", allow_null=True)
 
 
-class IncompleteDetailsSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(help_text="max_output_tokens or content_filter.")
+IncompleteDetails = shape("IncompleteDetails", reason=Text("max_output_tokens or content_filter."))
 
 
-class ModelResponseErrorSerializer(serializers.Serializer[Any]):
-    code = serializers.CharField(help_text="For programs: server_error, or what the request was refused for.")
-    message = serializers.CharField(help_text="For people; the words may change.")
+class ModelResponseError(Shape):
+    code = Text("For programs: server_error, or what the request was refused for.")
+    message = Text("For people; the words may change.")
 
 
-class ModelResponseSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
+class ModelResponse(Shape):
+    id = Text("The ledger entry of the completion has the same id.")
     object = Constant("response")
-    created_at = serializers.IntegerField(help_text="Unix time in seconds.")
-    status = serializers.CharField(
-        help_text="completed, incomplete, failed or in_progress; in the background also queued or cancelled."
-    )
-    model = serializers.CharField(help_text="The model that answered.")
-    output = serializers.ListField(child=output_item(), help_text="What the model says, thinks and calls.")
-    incomplete_details = IncompleteDetailsSerializer(allow_null=True, help_text="Why it is incomplete.")
-    error = ModelResponseErrorSerializer(allow_null=True, help_text="Why a stream failed.")
-    completed_at = serializers.IntegerField(allow_null=True, help_text="Always null.")
-    usage = ModelResponseUsageSerializer(allow_null=True, help_text="The tokens that are charged. null before the end.")
+    created_at = Integer("Unix time in seconds.")
+    status = Text("completed, incomplete, failed or in_progress; in the background also queued or cancelled.")
+    model = Text("The model that answered.")
+    output = Array(output_item(), "What the model says, thinks and calls.")
+    incomplete_details = IncompleteDetails(allow_null=True, help_text="Why it is incomplete.")
+    error = ModelResponseError(allow_null=True, help_text="Why a stream failed.")
+    completed_at = Integer("Always null.", allow_null=True)
+    usage = ModelResponseUsage(allow_null=True, help_text="The tokens that are charged. null before the end.")
     # What it repeats of the request.
-    background = serializers.BooleanField(help_text="Whether it runs in the background.")
-    instructions = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
-    max_output_tokens = serializers.IntegerField(allow_null=True, help_text="As the request said.")
-    max_tool_calls = serializers.IntegerField(allow_null=True, help_text="As the request said.")
-    metadata = SchemaField(TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")
-    parallel_tool_calls = serializers.BooleanField(help_text="As the request said; true by default.")
-    previous_response_id = serializers.CharField(allow_null=True, help_text="As the request said.")
-    prompt_cache_key = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
-    reasoning = ModelResponseReasoningSerializer(help_text="As the request said.")
-    safety_identifier = serializers.CharField(allow_null=True, help_text="As the request said.")
-    service_tier = serializers.CharField(help_text="The tier that was charged, or default; until it ends, the one asked for.")
-    store = serializers.BooleanField(help_text="Whether it is stored.")
-    frequency_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
-    presence_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
-    temperature = serializers.FloatField(allow_null=True, help_text="As the request said.")
-    text = ModelResponseTextSerializer(allow_null=True, help_text=f"As the request said; text by default. {_LONG}")
-    tool_choice = SchemaField(_TOOL_CHOICE, allow_null=True, help_text=f"As the request said; auto by default. {_LONG}")
-    tools = serializers.ListField(
-        child=ModelResponseToolSerializer(), allow_null=True, help_text=f"As the request said. {_LONG}"
-    )
-    top_logprobs = serializers.IntegerField(help_text="As the request said; 0 by default.")
-    top_p = serializers.FloatField(allow_null=True, help_text="As the request said.")
-    truncation = serializers.CharField(help_text="Always disabled: nothing is taken out of a conversation.")
-    user = serializers.CharField(allow_null=True, help_text="As the request said.")
+    background = Flag("Whether it runs in the background.")
+    instructions = Text(f"As the request said. {_LONG}", allow_null=True)
+    max_output_tokens = Integer("As the request said.", allow_null=True)
+    max_tool_calls = Integer("As the request said.", allow_null=True)
+    metadata = SchemaField(TAGS, f"As the request said. {_LONG}", allow_null=True)
+    parallel_tool_calls = Flag("As the request said; true by default.")
+    previous_response_id = Text("As the request said.", allow_null=True)
+    prompt_cache_key = Text(f"As the request said. {_LONG}", allow_null=True)
+    reasoning = ModelResponseReasoning(help_text="As the request said.")
+    safety_identifier = Text("As the request said.", allow_null=True)
+    service_tier = Text("The tier that was charged, or default; until it ends, the one asked for.")
+    store = Flag("Whether it is stored.")
+    frequency_penalty = Number("Always null.", allow_null=True)
+    presence_penalty = Number("Always null.", allow_null=True)
+    temperature = Number("As the request said.", allow_null=True)
+    text = ModelResponseText(allow_null=True, help_text=f"As the request said; text by default. {_LONG}")
+    tool_choice = SchemaField(_TOOL_CHOICE, f"As the request said; auto by default. {_LONG}", allow_null=True)
+    tools = Array(ModelResponseTool(), f"As the request said. {_LONG}", allow_null=True)
+    top_logprobs = Integer("As the request said; 0 by default.")
+    top_p = Number("As the request said.", allow_null=True)
+    truncation = Text("Always disabled: nothing is taken out of a conversation.")
+    user = Text("As the request said.", allow_null=True)
 
 
-class CompactedResponseSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
+class CompactedResponse(Shape):
+    id = Text("The ledger entry of the completion has the same id.")
     object = Constant("response.compaction")
-    created_at = serializers.IntegerField(help_text="Unix time in seconds.")
-    model = serializers.CharField(help_text="The model that wrote the summary.")
-    output = serializers.ListField(child=SchemaField(_OBJECT), help_text="The messages of the user, and a compaction item.")
-    incomplete_details = IncompleteDetailsSerializer(allow_null=True, help_text="Why the summary is incomplete.")
-    usage = ModelResponseUsageSerializer(help_text="The tokens that are charged.")
+    created_at = Integer("Unix time in seconds.")
+    model = Text("The model that wrote the summary.")
+    output = Array(SchemaField(OBJECT), "The messages of the user, and a compaction item.")
+    incomplete_details = IncompleteDetails(allow_null=True, help_text="Why the summary is incomplete.")
+    usage = ModelResponseUsage(help_text="The tokens that are charged.")
 
 
 # --- Stored responses -------------------------------------------------------------------------------------------------
 
 
-class DeletedResponseSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The id of the response.")
+class DeletedResponse(Shape):
+    id = Text("The id of the response.")
     object = Constant("response.deleted")
-    deleted = serializers.BooleanField(help_text="Always true.")
+    deleted = Flag("Always true.")
 
 
-class ResponseItemListSerializer(serializers.Serializer[Any]):
+class ResponseItemList(Shape):
     object = Constant("list")
-    data = serializers.ListField(  # type: ignore[assignment]
-        child=SchemaField(_OBJECT), help_text="Items, each with an id."
-    )
-    first_id = serializers.CharField(allow_null=True, help_text="The id of the first of them.")
-    last_id = serializers.CharField(allow_null=True, help_text="The id of the last of them.")
-    has_more = serializers.BooleanField(help_text="Whether there are more after the last.")
+    data = Array(SchemaField(OBJECT), "Items, each with an id.")  # type: ignore[assignment]
+    first_id = Text("The id of the first of them.", allow_null=True)
+    last_id = Text("The id of the last of them.", allow_null=True)
+    has_more = Flag("Whether there are more after the last.")
 
 
-class InputTokensCountSerializer(serializers.Serializer[Any]):
+class InputTokensCount(Shape):
     object = Constant("response.input_tokens")
-    input_tokens = serializers.IntegerField(min_value=0, help_text="The likely tokens of the input.")
+    input_tokens = Count("The likely tokens of the input.")

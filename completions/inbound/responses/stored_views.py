@@ -13,9 +13,9 @@ from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.responses import background, keeping
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.serializers import (
-    DeletedResponseSerializer,
-    ModelResponseSerializer,
-    ResponseItemListSerializer,
+    DeletedResponse,
+    ModelResponse,
+    ResponseItemList,
 )
 from completions.models import StoredResponse
 from gateway_project import errors, large_work
@@ -66,7 +66,7 @@ class StoredResponseView(_ReadsStored):
         summary="Retrieve a stored response",
         description="A response that is stored, as it was replied.",
         parameters=[_INCLUDE],
-        responses={200: ModelResponseSerializer, **specification.error_responses(*_ERRORS)},
+        responses={200: ModelResponse, **specification.error_responses(*_ERRORS)},
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
         included = _included(request)
@@ -78,7 +78,7 @@ class StoredResponseView(_ReadsStored):
         operation_id="deleteResponse",
         summary="Delete a stored response",
         description="No request can continue from it, or from a response that continued from it.",
-        responses={200: DeletedResponseSerializer, **specification.error_responses(*_ERRORS)},
+        responses={200: DeletedResponse, **specification.error_responses(*_ERRORS)},
     )
     def delete(self, request: Request, response_id: str) -> HttpResponse:
         stored_responses.delete(self.find(request, response_id))
@@ -93,7 +93,7 @@ class CancelledResponseView(_ReadsStored):
         summary="Cancel a response in the background",
         description="What it says is not stored. It is charged as its provider charges, like a request whose client left.",
         request=None,
-        responses={200: ModelResponseSerializer, **specification.error_responses(*_ERRORS)},
+        responses={200: ModelResponse, **specification.error_responses(*_ERRORS)},
     )
     def post(self, request: Request, response_id: str) -> HttpResponse:
         found = self.find(request, response_id, *stored_responses.TEXTS)
@@ -113,7 +113,7 @@ class InputItemsView(_ReadsStored):
         summary="List the input of a stored response",
         description="The items of its own input: without those of the responses that it went on from.",
         parameters=_PAGING,
-        responses={200: ResponseItemListSerializer, **specification.error_responses(*_ERRORS)},
+        responses={200: ResponseItemList, **specification.error_responses(*_ERRORS)},
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
         limit, order = _limit(request), request.query_params.get("order", "desc")

@@ -17,7 +17,7 @@ from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
-from completions.inbound.chat_completions.serializers import QuoteSerializer
+from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
 from completions.inbound.responses import background, compaction, history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
@@ -25,10 +25,10 @@ from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.places import Places
 from completions.inbound.responses.serializers import (
-    CompactedResponseSerializer,
-    InputTokensCountSerializer,
-    ModelResponseRequestSerializer,
-    ModelResponseSerializer,
+    CompactedResponse,
+    InputTokensCount,
+    ModelResponse,
+    ModelResponseRequest,
 )
 from completions.relay import charge
 from completions.relay.dispatch import Dispatch
@@ -224,9 +224,9 @@ class ResponsesView(_ReadsResponses, CompletionView):
         description=_DESCRIPTION,
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
-        request=ModelResponseRequestSerializer,
+        request=ModelResponseRequest,
         responses={
-            (200, "application/json"): ModelResponseSerializer,
+            (200, "application/json"): ModelResponse,
             (200, "text/event-stream"): STREAM_EVENT,
             **specification.error_responses(*descriptions.ERRORS),
         },
@@ -265,8 +265,8 @@ class CompactionView(ResponsesView):
         description="The model sums the conversation up. Send the output as the beginning of the next input.",
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
-        request=ModelResponseRequestSerializer,
-        responses={200: CompactedResponseSerializer, **specification.error_responses(*descriptions.ERRORS)},
+        request=ModelResponseRequest,
+        responses={200: CompactedResponse, **specification.error_responses(*descriptions.ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -280,8 +280,8 @@ class ResponseQuoteView(_ReadsResponses):
         operation_id="createResponseQuote",
         summary="Quote a completion, in OpenAI's Responses",
         description=descriptions.QUOTE,
-        request=ModelResponseRequestSerializer,
-        responses={200: QuoteSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
+        request=ModelResponseRequest,
+        responses={200: Quote, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -296,8 +296,8 @@ class InputTokensView(_ReadsResponses):
         summary="Estimate the tokens of an input, in OpenAI's Responses",
         description="The gateway's own estimate, at no cost: no provider is asked.",
         auth=descriptions.AUTH,
-        request=ModelResponseRequestSerializer,
-        responses={200: InputTokensCountSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
+        request=ModelResponseRequest,
+        responses={200: InputTokensCount, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> Response:
         with self.in_memory, self.reading(request) as (key, chat):

@@ -1,32 +1,79 @@
-"""Serializer fields that only describe: what they are in the OpenAPI document, where REST framework has no field for it."""
+"""Serializers that only describe, and their fields: what they are in the OpenAPI document. Each says first what it is for."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-Described = type[serializers.Serializer[Any]]
+Shape = serializers.Serializer[Any]
+Described = type[Shape]
+
+
+def shape(name: str, base: Described = Shape, about: str = "", /, **fields: Any) -> Described:
+    """Return a small serializer, which is a component of this name in the document, with the fields of ``base`` first."""
+    made: Any = serializers.SerializerMetaclass(name, (base,), {**fields, "__module__": __name__})
+    described: Described = extend_schema_serializer(description=about)(made) if about else made
+    return described
+
+
+class _SaysFirst:
+    def __init__(self, help_text: str | None = None, **options: Any) -> None:
+        super().__init__(help_text=help_text, **options)  # type: ignore[call-arg]  # of REST framework's field
+
+
+class Text(_SaysFirst, serializers.CharField): ...
+
+
+class Flag(_SaysFirst, serializers.BooleanField): ...
+
+
+class Number(_SaysFirst, serializers.FloatField): ...
+
+
+class Moment(_SaysFirst, serializers.DateTimeField): ...
+
+
+class Integer(_SaysFirst, serializers.IntegerField): ...
+
+
+class Count(Integer):
+    """An integer from 0."""
+
+    def __init__(self, help_text: str | None = None, **options: Any) -> None:
+        super().__init__(help_text, min_value=0, **options)
+
+
+class Choice(serializers.ChoiceField):
+    def __init__(self, choices: Any, help_text: str, **options: Any) -> None:
+        super().__init__(choices, help_text=help_text, **options)
+
+
+class Array(serializers.ListField):
+    def __init__(self, child: serializers.Field[Any, Any, Any, Any], help_text: str | None = None, **options: Any) -> None:
+        super().__init__(child=child, help_text=help_text, **options)
 
 
 class SchemaField(serializers.JSONField):
-    def __init__(self, json_schema: Any, **options: Any) -> None:
-        super().__init__(**options)
+    """What ``json_schema`` says, where REST framework has no field for it."""
+
+    def __init__(self, json_schema: Any, help_text: str | None = None, **options: Any) -> None:
+        super().__init__(help_text=help_text, **options)
         described: Any = self
         extend_schema_field(json_schema)(described)
 
 
 class Constant(SchemaField):
-    def __init__(self, value: str, **options: Any) -> None:
+    def __init__(self, value: str) -> None:
         self.value = value
-        super().__init__({"type": "string", "const": value}, **{"help_text": f"Always {value}.", **options})
+        super().__init__({"type": "string", "const": value}, f"Always {value}.")
 
 
 class OneOf(SchemaField):
     """One of several objects, which their ``type`` tells apart. The choice is a component of its own, under ``name``."""
 
-    def __init__(self, name: str, choices: Sequence[Described], **options: Any) -> None:
-        super().__init__(one_of(name, choices), **options)
+    def __init__(self, name: str, choices: Sequence[Described], help_text: str | None = None, **options: Any) -> None:
+        super().__init__(one_of(name, choices), help_text, **options)
 
 
 def one_of(name: str, choices: Sequence[Described]) -> PolymorphicProxySerializer:
@@ -41,6 +88,6 @@ def optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any
 
 
 class TextOr(serializers.Field[Any, Any, Any, Any]):
-    def __init__(self, other: serializers.Field[Any, Any, Any, Any], **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, other: serializers.Field[Any, Any, Any, Any], help_text: str, **options: Any) -> None:
+        super().__init__(help_text=help_text, **options)
         self.other = other

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
+from completions.inbound.chat_completions.serializers import ChatCompletionRequest
 from completions.inbound.embeddings import request as embeddings
-from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer
+from completions.inbound.embeddings.serializers import EmbeddingRequest
 from completions.inbound.messages import request as messages
-from completions.inbound.messages.serializers import MessageRequestSerializer
+from completions.inbound.messages.serializers import MessageRequest
 from completions.inbound.responses import request as responses
-from completions.inbound.responses.serializers import ModelResponseRequestSerializer
+from completions.inbound.responses.serializers import ModelResponseRequest
 from completions.request import schema
 from gateway_project import errors
 from gateway_project.web.openapi import specification
@@ -49,10 +49,10 @@ class Body(dict[str, Any]):
 @pytest.mark.parametrize(
     ("parse", "fields", "serializer", "refused"),
     [
-        (schema.parse, CHAT, ChatCompletionRequestSerializer, {"audio"}),
-        (messages.parse, MESSAGES, MessageRequestSerializer, {"thread"}),
-        (responses.parse, RESPONSES, ModelResponseRequestSerializer, {"conversation"}),
-        (partial(embeddings.parse, raw=None), EMBEDDINGS, EmbeddingRequestSerializer, NOT_OF_EMBEDDINGS),
+        (schema.parse, CHAT, ChatCompletionRequest, {"audio"}),
+        (messages.parse, MESSAGES, MessageRequest, {"thread"}),
+        (responses.parse, RESPONSES, ModelResponseRequest, {"conversation"}),
+        (partial(embeddings.parse, raw=None), EMBEDDINGS, EmbeddingRequest, NOT_OF_EMBEDDINGS),
     ],
     ids=["chat", "messages", "responses", "embeddings"],
 )

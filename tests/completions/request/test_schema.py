@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from completions.chat import ChatRequest
-from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
+from completions.inbound.chat_completions.serializers import ChatCompletionRequest
 from completions.request import schema
 from gateway_project import errors
 from tests import chat
@@ -170,9 +170,7 @@ def test_invalid_field_is_refused_by_name(fields, param, why):
 
 # The bounds that the OpenAPI document tells callers.
 BOUNDS: dict[str, Any] = {
-    name: field
-    for name, field in ChatCompletionRequestSerializer().fields.items()
-    if getattr(field, "max_value", None) is not None
+    name: field for name, field in ChatCompletionRequest().fields.items() if getattr(field, "max_value", None) is not None
 }
 
 

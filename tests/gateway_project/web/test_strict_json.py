@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
+from completions.inbound.chat_completions.serializers import ChatCompletionRequest
 from gateway_project import errors, large_work
 from gateway_project.web import strict_json
 from tests import chat
@@ -290,7 +290,7 @@ through_http = settings(max_examples=30, suppress_health_check=[HealthCheck.func
 def almost_valid_body(draw: st.DrawFn) -> bytes:
     """Draw a valid body with a few changes: values replaced, names removed or added, bytes overwritten."""
     fields: dict[str, Any] = json.loads(json.dumps(WELL))
-    for name in draw(st.lists(st.sampled_from([*WELL, *ChatCompletionRequestSerializer().fields, *UNDESCRIBED]), max_size=2)):
+    for name in draw(st.lists(st.sampled_from([*WELL, *ChatCompletionRequest().fields, *UNDESCRIBED]), max_size=2)):
         fields[name] = copy.deepcopy(draw(ODD))
     for name in draw(st.lists(st.sampled_from(list(WELL)), max_size=1)):
         fields.pop(name, None)
@@ -332,7 +332,7 @@ def test_almost_valid_requests_never_cause_an_internal_error(api, echo_model, ra
 @given(value=OBJECTS)
 @through_http
 def test_unknown_fields_are_ignored(api, echo_model, value):
-    known = {*WELL, *ChatCompletionRequestSerializer().fields, *UNDESCRIBED}
+    known = {*WELL, *ChatCompletionRequest().fields, *UNDESCRIBED}
     reply = chat.send(api, json.dumps({**{name: item for name, item in value.items() if name not in known}, **WELL}).encode())
     assert reply.status_code == 200
     assert reply.json()["choices"][0]["message"]["content"] == "yes"
