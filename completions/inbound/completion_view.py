@@ -37,6 +37,7 @@ from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.request_notes import notes_of_api
+from gateway_project.web.strict_json import Body
 from keys.authentication import Caller, CallerAuthentication
 from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
@@ -63,48 +64,36 @@ def json_reply(described: object) -> HttpResponse:
     return HttpResponse(compact_json.dumps(described), content_type="application/json")
 
 
-class ReceivedBody:
-    """The bytes of a body, which are parsed when its request starts."""
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-
-    def take(self) -> bytes:
-        """Return the bytes, once. DRF's request keeps this object, and must not keep a large body in memory."""
-        raw, self._raw = self._raw, b""
-        return raw
-
-
 class ReceivedBodyParser(BaseParser):
     """Receives a JSON body, however slowly it comes, and parses nothing: a slow client must not occupy a start of its key."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        assert parser_context is not None
-        return ReceivedBody(strict_json.read_body(stream, parser_context["view"].body_arrived))
+        body: Body = parser_context["view"].body
+        body.receive(stream)
+        return body
 
 
-def receive_body(request: Request, arrived: Arrived) -> ReceivedBody:
+def receive_body(request: Request, body: Body) -> None:
     """Wait until the body has arrived. Raises an ApiError."""
     plain = request._request
     is_chunked = "HTTP_TRANSFER_ENCODING" in plain.META  # REST framework reads no body without a Content-Length
     if plain.META.get("CONTENT_TYPE") == ReceivedBodyParser.media_type or (
         is_chunked and request.negotiator.select_parser(request, request.parsers)  # type: ignore[union-attr, arg-type]
     ):
-        return ReceivedBody(strict_json.read_body(plain, arrived))  # what REST framework would do, after some thirty calls
-    if is_chunked:
+        body.receive(plain)  # what REST framework would do, after some thirty calls
+    elif is_chunked:
         raise UnsupportedMediaType(request.content_type)
-    received = request.data
-    assert isinstance(received, ReceivedBody)  # the parser raises on anything else
-    return received
+    else:
+        request.data  # noqa: B018  its parser receives the body, and raises for another type
 
 
 class RequestView(RatedView):
     """A request with the body of a completion."""
 
     parser_classes = [ReceivedBodyParser]
-    body_arrived: Arrived = staticmethod(strict_json.uncounted)
+    body: Body
     syntax_max: int | None = None  # instead of REQUEST_SYNTAX_MAX
     uncounted_syntax = b""
     has_replaced_text = False  # its body had characters that cannot be kept
@@ -116,21 +105,25 @@ class RequestView(RatedView):
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         """Return the fields of a body, and the checked request. Raises InvalidRequest."""
         with large_work.turn(work_bytes) as pause:
-            syntax_max = self.syntax_max or settings.REQUEST_SYNTAX_MAX
-            try:
-                fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
-            except errors.InvalidRequest as refusal:
-                raw = self.mended(raw, refusal, pause)
-                fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
+            fields, raw = self.load(raw, pause)
             notes_of_api(request).model_id = fields.get("model")
             return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
 
-    def mended(self, raw: bytes, refusal: errors.InvalidRequest, pause: Callable[[], None]) -> bytes:
-        """Return a body that was refused, as it may be read. Raises the refusal where nothing can be mended."""
-        mended, self.has_replaced_text = strict_json.mended(raw, pause)
-        if mended == raw:
-            raise refusal
-        return mended
+    def load(self, raw: bytes, pause: Callable[[], None]) -> tuple[Fields, bytes]:
+        """Return the fields of a body, and the body as it was read: mended, where it would be refused otherwise."""
+        load = partial(
+            strict_json.loads,
+            syntax_max=self.syntax_max or settings.REQUEST_SYNTAX_MAX,
+            uncounted=self.uncounted_syntax,
+            pause=pause,
+        )
+        try:
+            return load(raw), raw
+        except errors.InvalidRequest:
+            mended, self.has_replaced_text = strict_json.mended(raw, pause)
+            if mended == raw:
+                raise
+            return load(mended), mended
 
     def quote(self, request: Request) -> HttpResponse:
         """Return the hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
@@ -145,11 +138,15 @@ class RequestView(RatedView):
         key = request.auth
         assert isinstance(key, ApiKey)
         pool.release_connection()  # the body may come slowly
-        with _counted(key, strict_json.bytes_max(request)) as self.body_arrived:
-            received = receive_body(request, self.body_arrived)
+        self.body = body = Body(request._request)
+        counting: AbstractContextManager[Arrived] = nullcontext(body.arrived)
+        if body.bytes_max > large_work.LARGE_BYTES:
+            counting = process_bodies.counted(key.account_id, body.bytes_max)
+        with counting as body.arrived:
+            receive_body(request, body)
             with fair_queue.process_queue.start(key.pk):
-                raw = received.take()
-                yield key, self.parse(request, raw, strict_json.work_bytes(raw))[1]
+                raw = body.take()
+                yield key, self.parse(request, raw, body.work_bytes)[1]
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
@@ -157,12 +154,6 @@ class RequestView(RatedView):
         finally:
             # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
-
-
-def _counted(key: ApiKey, length_bytes: int) -> AbstractContextManager[Arrived]:
-    """Count the bytes of a large body, while it is in memory."""
-    is_large = length_bytes > large_work.LARGE_BYTES
-    return process_bodies.counted(key.account_id, length_bytes) if is_large else nullcontext(strict_json.uncounted)
 
 
 class CompletionView(RequestView):
@@ -207,26 +198,26 @@ class CompletionView(RequestView):
         caller = request.user
         assert isinstance(caller, Caller)
         plain = request._request  # REST framework's request looks for each attribute in itself first
-        length = strict_json.bytes_max(plain)
+        self.body = body = Body(plain)
         idempotency_value = plain.META.get("HTTP_IDEMPOTENCY_KEY")
         try:
             with _take_slot(caller, idempotency_value) as slot:
-                if length <= large_work.LARGE_BYTES:
+                if body.bytes_max <= large_work.LARGE_BYTES:
                     return self._answer(request, caller, slot)
                 early_refusal.require_admissible(caller, idempotency_value)
-                with process_bodies.counted(caller.account_id, length) as self.body_arrived:
+                with process_bodies.counted(caller.account_id, body.bytes_max) as body.arrived:
                     return self._answer(request, caller, slot)
         except (errors.TooManyInFlight, errors.InvalidRequest) as refusal:
-            if length <= large_work.LARGE_BYTES and not self.dispatched:  # large ones take turns already
+            if body.bytes_max <= large_work.LARGE_BYTES and not self.dispatched:  # large ones take turns already
                 refusal.__traceback__ = refusal.__context__ = None  # their frames keep the body in memory
                 slots.process_slots.hold_back(caller.key_id, request.META.get("gunicorn.socket"))
             raise
 
     def _answer(self, request: Request, caller: Caller, slot: Slot) -> HttpResponseBase:
         """Relay a request, whose body has not been read. Return the whole reply, or one that streams the rest of it."""
-        received = receive_body(request, self.body_arrived)
+        receive_body(request, self.body)
         with fair_queue.process_queue.start(caller.key_id):
-            admitted = self._admit(request, caller, received.take())
+            admitted = self._admit(request, caller)
         if isinstance(admitted, Replay):
             replayed = _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
             return _kept_until_sent(replayed, caller, slot)
@@ -258,8 +249,9 @@ class CompletionView(RequestView):
         reply = whole.relay(dispatch, self.reply_format)
         return _kept_until_sent(_reply(reply, is_stream=False, headers=admitted.headers), caller, slot)
 
-    def _admit(self, request: Request, caller: Caller, raw: bytes) -> Admitted | Replay:
-        work_bytes = strict_json.work_bytes(raw)
+    def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
+        raw = self.body.take()
+        work_bytes = self.body.work_bytes
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
             early_refusal.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         fields, chat = self.parse(request, raw, work_bytes)

@@ -11,13 +11,14 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from completions.chat import ChatRequest, RequestBody
-from completions.inbound.completion_view import CompletionView, ReceivedBody
+from completions.inbound.completion_view import CompletionView
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project.db import pool
 from gateway_project.text import compact_json
 from gateway_project.web.request_notes import notes_of_api
+from gateway_project.web.strict_json import Body
 from keys.authentication import Caller
 
 
@@ -45,7 +46,9 @@ class FormParser(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         assert parser_context is not None
-        return ReceivedBody(parser_context["kwargs"]["form"].body)
+        body: Body = parser_context["view"].body
+        body.text = parser_context["kwargs"]["form"].body
+        return body
 
 
 class FormCompletion(CompletionView):

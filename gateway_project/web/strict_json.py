@@ -38,18 +38,73 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        body = read_body(stream)
-        with large_work.turn(work_bytes(body)) as pause:
-            return loads(body, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+        body = Body(stream)
+        body.receive(stream)
+        text = body.take()
+        with large_work.turn(body.work_bytes) as pause:
+            return loads(text, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
 
 
-def bytes_max(request: HttpRequest | Request) -> int:
-    """Return the most bytes that a body may take in memory. Raises an ApiError for what is certain to be refused."""
-    headers = request.META  # once: DRF's request calls a function for it
-    if "HTTP_TRANSFER_ENCODING" not in headers and "HTTP_CONTENT_ENCODING" not in headers:
-        return _announced_bytes(request)
-    received_bytes = settings.REQUEST_BYTES_MAX if _is_chunked(request) else _announced_bytes(request)
-    return received_bytes + settings.REQUEST_BYTES_MAX * len(_codings(request))
+def uncounted(_arrived_bytes: int) -> None:
+    """Count nothing of a body that arrives."""
+
+
+class Body:
+    """The body of a request, measured once: its length and packing before it arrives, and the work of parsing it after.
+
+    ``bytes_max`` is the most that it may take in memory. ``arrived`` is told how many bytes have.
+    """
+
+    arrived: Callable[[int], None] = staticmethod(uncounted)
+    text = b""
+    work_bytes = 0
+
+    def __init__(self, request: HttpRequest) -> None:
+        """Raises an ApiError for what is certain to be refused."""
+        headers = request.META
+        self.is_plain = "HTTP_TRANSFER_ENCODING" not in headers and "HTTP_CONTENT_ENCODING" not in headers
+        self.is_chunked = not self.is_plain and _is_chunked(request)
+        self.length_bytes = 0 if self.is_chunked else _announced_bytes(request)
+        self.packing = [] if self.is_plain else _codings(request)
+        self.bytes_max = self.length_bytes
+        if not self.is_plain:
+            self.bytes_max += settings.REQUEST_BYTES_MAX * (self.is_chunked + len(self.packing))
+
+    def receive(self, request: HttpRequest) -> None:
+        """Read the body, within its bounds of bytes and time, and unpack it. Raises an ApiError."""
+        length = self.length_bytes
+        if self.is_plain and (buffered := bodies.take_buffered(request.META, length)) is not None:
+            self.arrived(length)
+            self.text = buffered
+            return
+        try:
+            # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
+            with Deadline(settings.REQUEST_BODY_TIMEOUT_SECONDS, _Late()):
+                if self.is_chunked:
+                    body = _read_chunks(request, self.arrived)
+                elif (direct := bodies.read(request.META, length, self.arrived)) is not None:
+                    body = direct
+                else:
+                    body = request.read(length)
+                    self.arrived(len(body))
+        except _Late:
+            disconnects.stop_reading(request.META.get("gunicorn.socket"))
+            raise errors.RequestTimeout("The request body did not arrive in time.") from None
+        if len(body) < length:
+            raise errors.InvalidRequest("The request body ended before its Content-Length.")
+        self.text = packed_bodies.unpack(body, self.packing, self.arrived)
+
+    def take(self) -> bytes:
+        """Return the text, once, and measure its work. DRF's request keeps this object, and must not keep a large text."""
+        text, self.text = self.text, b""
+        self.work_bytes = work_bytes(text)
+        return text
+
+
+def read_body(request: HttpRequest) -> bytes:
+    body = Body(request)
+    body.receive(request)
+    return body.text
 
 
 def content_length(request: HttpRequest | Request) -> int:
@@ -63,15 +118,6 @@ def content_length(request: HttpRequest | Request) -> int:
     return _announced_bytes(request)
 
 
-def _announced_bytes(request: HttpRequest | Request) -> int:
-    length = request.META.get("CONTENT_LENGTH") or ""
-    if not (length.isascii() and length.isdigit() and int(length)):
-        raise errors.InvalidRequest("The request body is empty. Send a JSON object.")
-    if int(length) > settings.REQUEST_BYTES_MAX:
-        raise errors.RequestTooLarge(f"The request body is larger than {settings.REQUEST_BYTES_MAX} bytes.")
-    return int(length)
-
-
 def refuse_chunks(request: HttpRequest | Request) -> None:
     """Raise LengthRequired for a body without a length. A view whose body may be absent calls this first, for that reason."""
     if _is_chunked(request):
@@ -80,6 +126,15 @@ def refuse_chunks(request: HttpRequest | Request) -> None:
 
 def _is_chunked(request: HttpRequest | Request) -> bool:
     return not request.META.get("CONTENT_LENGTH") and "HTTP_TRANSFER_ENCODING" in request.META
+
+
+def _announced_bytes(request: HttpRequest | Request) -> int:
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if not (length.isascii() and length.isdigit() and int(length)):
+        raise errors.InvalidRequest("The request body is empty. Send a JSON object.")
+    if int(length) > settings.REQUEST_BYTES_MAX:
+        raise errors.RequestTooLarge(f"The request body is larger than {settings.REQUEST_BYTES_MAX} bytes.")
+    return int(length)
 
 
 def _codings(request: HttpRequest | Request) -> list[str]:
@@ -94,36 +149,6 @@ def _unsupported_encoding(supported: str) -> errors.UnsupportedMediaType:
     choice = supported if supported == "identity" else f"one or two of {supported}, or identity"
     message = f"The Content-Encoding of the request body must be {choice}."
     return errors.UnsupportedMediaType(message, headers={"Accept-Encoding": supported})
-
-
-def uncounted(_arrived_bytes: int) -> None:
-    """Count nothing of a body that arrives."""
-
-
-def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) -> bytes:
-    """Read the body, within its bounds of bytes and time, and unpack it; tell ``arrived`` how many bytes have."""
-    is_encoded = "HTTP_TRANSFER_ENCODING" in request.META or "HTTP_CONTENT_ENCODING" in request.META
-    is_chunked = is_encoded and _is_chunked(request)
-    length = 0 if is_chunked else _announced_bytes(request)
-    if not is_encoded and (buffered := bodies.take_buffered(request.META, length)) is not None:
-        arrived(length)
-        return buffered
-    try:
-        # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
-        with Deadline(settings.REQUEST_BODY_TIMEOUT_SECONDS, _Late()):
-            if is_chunked:
-                body = _read_chunks(request, arrived)
-            elif (direct := bodies.read(request.META, length, arrived)) is not None:
-                body = direct
-            else:
-                body = request.read(length)
-                arrived(len(body))
-    except _Late:
-        disconnects.stop_reading(request.META.get("gunicorn.socket"))
-        raise errors.RequestTimeout("The request body did not arrive in time.") from None
-    if len(body) < length:
-        raise errors.InvalidRequest("The request body ended before its Content-Length.")
-    return packed_bodies.unpack(body, _codings(request), arrived) if is_encoded else body
 
 
 def _read_chunks(request: HttpRequest, arrived: Callable[[int], None]) -> bytes:

@@ -65,12 +65,7 @@ class _ReadsResponses(RequestView):
 
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         with large_work.turn(work_bytes) as pause:
-            try:
-                fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
-            except errors.InvalidRequest as refusal:
-                raw = self.mended(raw, refusal, pause)
-                fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
-            fields, raw = self.prepared(fields, raw)
+            fields, raw = self.prepared(*self.load(raw, pause))
             notes_of_api(request).model_id = fields.get("model")
             if not history.names_any(fields):
                 return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
@@ -164,9 +159,9 @@ class ResponsesView(_ReadsResponses, CompletionView):
         self.unresolved = None
         return request
 
-    def _admit(self, request: Request, caller: Caller, raw: bytes) -> Admitted | Replay:
+    def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
         try:
-            return super()._admit(request, caller, raw)
+            return super()._admit(request, caller)
         except errors.InvalidRequest:
             if replay := self._find_replay(request, caller):
                 return replay
