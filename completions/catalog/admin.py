@@ -53,22 +53,18 @@ class ShowsMeasurements(PreviewedAdmin, UndeletableAdmin):
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         target = self.get_object(request, object_id)
         if target is not None and self.has_view_permission(request, target):
-            extra_context = {**(extra_context or {}), **self._measure(request, *self.measured_route(target))}
+            asked, now = self.measured_route(target), pool.database_time()
+            spans = {"The last hour": now - timedelta(hours=1), "The last 24 hours": now - timedelta(hours=24)}
+            extra_context = {
+                **(extra_context or {}),
+                "measured": {
+                    name: measurements.measure(since).get(asked, measurements.NOTHING) for name, since in spans.items()
+                },
+                "completions_max": measurements.COMPLETIONS_MAX,
+                "failures": measurements.last_failures(spans["The last 24 hours"], *asked),
+                "may_see_completions": request.user.has_perm("completions.view_completion"),
+            }
         return super().change_view(request, object_id, form_url, extra_context)
-
-    def _measure(self, request: HttpRequest, provider_id: str, model_id: str | None) -> dict[str, Any]:
-        now = pool.database_time()
-        spans = {"The last hour": timedelta(hours=1), "The last 24 hours": timedelta(hours=24)}
-        found = {
-            name: measurements.measure(now - span).get((provider_id, model_id), measurements.NOTHING)
-            for name, span in spans.items()
-        }
-        return {
-            "measured": found,
-            "completions_max": measurements.COMPLETIONS_MAX,
-            "failures": measurements.last_failures(now - spans["The last 24 hours"], provider_id, model_id),
-            "may_see_completions": request.user.has_perm("completions.view_completion"),
-        }
 
 
 class MeasuredList(ChangeList):
@@ -133,7 +129,13 @@ class ProviderAdmin(ShowsMeasurements):
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
-        where = self._where_key_is(provider)
+        if provider.sealed_api_key:
+            where = "stored here, encrypted" if provider.is_key_readable else _UNREADABLE_KEY
+        elif not provider.api_key_env:
+            where = "none"
+        else:
+            name = provider.api_key_env
+            where = f"in {name}" if provider.key_in_environment else f"missing: {name} is not set"
         if not provider.is_key_refused or provider.key_refused_at is None:
             return where
         refused = f"{where}; the provider refused it on {provider.key_refused_at:%Y-%m-%d %H:%M} UTC: {provider.key_refusal}"
@@ -148,17 +150,6 @@ class ProviderAdmin(ShowsMeasurements):
                 provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
                 self.record(request, Activity.Act.CHANGED, provider, "Use the refused key again.")
         self.message_user(request, f"{len(refused)} refused keys are used again.")
-
-    def _where_key_is(self, provider: Provider) -> str:
-        if provider.sealed_api_key:
-            return "stored here, encrypted" if provider.is_key_readable else _UNREADABLE_KEY
-        if not provider.api_key_env:
-            return "none"
-        is_there = bool(provider.key_in_environment)
-        return f"in {provider.api_key_env}" if is_there else f"missing: {provider.api_key_env} is not set"
-
-
-# --- Models, prices, routes -----------------------------------------------------------------------------------------
 
 
 class PriceInline(PricesInDollars, admin.TabularInline):
@@ -220,11 +211,10 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
 
     @admin.display(description="$ per million, in / out")
     def price(self, model: LanguageModel) -> str:
-        prices = [
-            f"{dollars.format_plain(price.input_nanos)} / {dollars.format_plain(price.output_nanos)}"
-            for price in model.prices_in_force
-        ]
-        return "".join(prices) or "none"
+        if not model.prices_in_force:
+            return "none"
+        [price] = model.prices_in_force
+        return f"{dollars.format_plain(price.input_nanos)} / {dollars.format_plain(price.output_nanos)}"
 
     @admin.display(description="Served")
     def serves(self, model: LanguageModel) -> str:
@@ -237,8 +227,6 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
             return "not yet saved"
         obstacle = next(model.obstacles(), None)
         return f"no: it {obstacle}" if obstacle else "yes"
-
-    # --- Prices ------------------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         set_price = self.admin_site.admin_view(self.price_view)
@@ -303,16 +291,13 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
                 if settings.PRICES_NEED_APPROVAL and before:
                     self._ask_to_withdraw(request, model, price, before)
                 else:
-                    self._withdraw(request, model, price)
+                    text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
+                    self.record(request, Activity.Act.PRICED, model, text, before=diff.price_values(price))
+                    price.delete()
+                    messages.success(request, text)
                 return self.back_to(model)
         context = {"price": price, "before": before, "needs_approval": settings.PRICES_NEED_APPROVAL and before}
         return self.show_action(request, "admin/completions/languagemodel/withdraw.html", "Withdraw", model, **context)
-
-    def _withdraw(self, request: HttpRequest, model: LanguageModel, price: Price) -> None:
-        text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
-        self.record(request, Activity.Act.PRICED, model, text, before=diff.price_values(price))
-        price.delete()
-        messages.success(request, text)
 
     def _ask_to_withdraw(self, request: HttpRequest, model: LanguageModel, price: Price, before: Price) -> None:
         try:
@@ -360,8 +345,6 @@ class RouteAdmin(ShowsMeasurements):
 
     def running(self, target: Route) -> tuple[str, str]:
         return "model_id", target.model_id
-
-    # --- A call by hand ------------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         call = self.admin_site.admin_view(self.call_view)

@@ -6,7 +6,7 @@ cause, and each cell has a lock, so that a task that dies, or runs twice, neithe
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby, product
@@ -48,9 +48,6 @@ class _Use(NamedTuple):
     account: UUID
     first: datetime
     last: datetime
-
-
-# --- What is due --------------------------------------------------------------------------------------------------
 
 
 def tell() -> int:
@@ -150,9 +147,6 @@ def _read_uses(model_ids: Collection[str], now: datetime) -> dict[str, list[_Use
     return {model_id: [use for _, use in of_model] for model_id, of_model in groupby(recent, key=lambda each: each[0])}
 
 
-# --- What is written ----------------------------------------------------------------------------------------------
-
-
 def _write(change: _Change) -> int:
     accounts = {uuid5(account, change.cause): account for account in change.accounts}
     known = set(AccountAlert.objects.filter(pk__in=accounts).values_list("pk", flat=True))
@@ -167,16 +161,13 @@ def _sum_up(now: datetime) -> None:
     has_mail = Exists(mails.filter(created_at__gte=OuterRef("created_at")))
     alerts = AccountAlert.objects.filter(~has_mail, kind__in=AccountAlert.SUMMED, created_at__gt=now - USED_TIME)
     waiting = alerts.order_by("account_id", "created_at", "pk")
-    sums = [_mail(account, list(found), now) for account, found in groupby(waiting, key=lambda alert: alert.account_id)]
+    mail = partial(AccountAlert, kind=_Kind.CHANGES_SUMMED)
+    sums = []
+    for account, found in groupby(waiting, key=lambda alert: alert.account_id):
+        summed = list(found)
+        data = {"alert_ids": [str(each.pk) for each in summed], "words": [payload.describe(each) for each in summed]}
+        sums.append(mail(pk=uuid5(account, f"mail {now.date()}"), account_id=account, data=data))
     AccountAlert.objects.bulk_create(sums, ignore_conflicts=True, batch_size=1_000)
-
-
-def _mail(account: UUID, alerts: Sequence[AccountAlert], now: datetime) -> AccountAlert:
-    data = {"alert_ids": [str(each.pk) for each in alerts], "words": [payload.describe(each) for each in alerts]}
-    return AccountAlert(pk=uuid5(account, f"mail {now.date()}"), account_id=account, kind=_Kind.CHANGES_SUMMED, data=data)
-
-
-# --- What staff see -----------------------------------------------------------------------------------------------
 
 
 class Told(NamedTuple):
@@ -190,12 +181,10 @@ class Told(NamedTuple):
 def count_told(model_ids: Collection[str]) -> Counter[Told]:
     """Return how many accounts were told of the changes of these models."""
     counts: Counter[Told] = Counter()
-    for found in everywhere.run(lambda: list(_read_told(model_ids)), may_miss=True):
-        counts.update({Told(model, price and int(price), ends_on): number for model, price, ends_on, number in found})
-    return counts
-
-
-def _read_told(model_ids: Collection[str]) -> QuerySet[AccountAlert, Any]:
     alerts = AccountAlert.objects.filter(kind__in=AccountAlert.SUMMED).annotate(model=KT("data__model"))
     of_models = alerts.filter(model__in=model_ids).annotate(price=KT("data__price_id"), ends_on=KT("data__ends_on"))
-    return of_models.values_list("model", "price", "ends_on").annotate(Count("account", distinct=True)).order_by()
+    by_change = of_models.values_list("model", "price", "ends_on").order_by()
+    told: QuerySet[AccountAlert, Any] = by_change.annotate(Count("account", distinct=True))
+    for found in everywhere.run(lambda: list(told.all()), may_miss=True):
+        counts.update({Told(model, price and int(price), ends_on): number for model, price, ends_on, number in found})
+    return counts

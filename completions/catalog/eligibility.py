@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from completions import providers
 from completions.catalog import lookup, route_speeds
-from completions.chat import Call, Candidate, ChatRequest, Offer, ProviderPreferences, Route
+from completions.chat import Call, ChatRequest, Offer, ProviderPreferences, Route
 from completions.estimates import token_budget
 from completions.providers import ignored_fields
 from completions.request import serving
@@ -71,18 +71,15 @@ def _within_bounds(request: ChatRequest, preferences: ProviderPreferences, offer
         if not preferences.allow_price(offer.price, *asked):
             raise errors.wrong("provider.max_price", f"is below the price of {offer.model_id}")
         return offer
+    wanted = preferences.min_quality
     for candidate in offer.candidates:
-        if preferences.allow_price(candidate.price, *asked) and _is_good_enough(preferences, candidate):
+        is_good_enough = wanted is None or (candidate.quality is not None and candidate.quality >= wanted)
+        if is_good_enough and preferences.allow_price(candidate.price, *asked):
             chosen = lookup.find_offer(candidate.model_id)
             if not preferences.allow_price(chosen.price, *asked):  # it was raised after the alias was read
                 continue
             return replace(chosen, alias=offer.alias, ranking=offer.ranking, candidates=offer.candidates)
     raise errors.wrong("provider", f"leaves no model of {offer.alias}")
-
-
-def _is_good_enough(preferences: ProviderPreferences, candidate: Candidate) -> bool:
-    wanted = preferences.min_quality
-    return wanted is None or (candidate.quality is not None and candidate.quality >= wanted)
 
 
 def require_kind(request: ChatRequest, offer: Offer) -> None:

@@ -55,9 +55,6 @@ class Catalog:
     models: dict[str, ModelTable]
 
 
-# --- Reading --------------------------------------------------------------------------------------------------------
-
-
 def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = None) -> Catalog:
     """Read the files in order: a table of a later file replaces the same table of an earlier one.
 
@@ -70,7 +67,9 @@ def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = N
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
             kinds |= tables.declared_providers(values)
-            catalog = _merged(catalog, tables.validate(values, known_providers=kinds))
+            later = tables.validate(values, known_providers=kinds)
+            as_of = later.catalog.as_of or catalog.as_of
+            catalog = Catalog(as_of, catalog.providers | later.providers, catalog.models | later.models)
         except OSError as error:
             errors.append(f"{path}: {error.strerror or 'cannot be read'}{_advice(error)}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -94,17 +93,6 @@ def _advice(error: OSError) -> str:
     )
 
 
-def _merged(catalog: Catalog, later: tables.CatalogFile) -> Catalog:
-    return Catalog(
-        as_of=later.catalog.as_of or catalog.as_of,
-        providers=catalog.providers | later.providers,
-        models=catalog.models | later.models,
-    )
-
-
-# --- Writing --------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Count:
     created: int = 0
@@ -119,11 +107,7 @@ class Count:
 
 @dataclass
 class Report:
-    """The result of a load.
-
-    ``later`` says which price begins when. ``warnings`` name models not served, models whose price has gaps or whose holds are
-    guessed, and providers that lost their key.
-    """
+    """The result of a load. ``later`` says which price begins when."""
 
     as_of: datetime.date | None
     providers: Count = field(default_factory=Count)
@@ -148,7 +132,9 @@ def apply(catalog: Catalog) -> Report:
     with transaction.atomic():
         writes.lock_catalog()  # two hosts may start at the same time
         now = pool.database_time()
-        _write_providers({slug: table.columns for slug, table in catalog.providers.items()}, report)
+        providers = {slug: table.columns for slug, table in catalog.providers.items()}
+        _forget_keys_of_moved_providers(providers, report)
+        _write_rows(Provider, providers, report.providers)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
         _require_successors(catalog.models)
         _write_prices(catalog.models, report, now)
@@ -180,11 +166,6 @@ def _require_successors(wanted: Mapping[str, ModelTable]) -> None:
     unknown = [(id, successor) for id, successor in successors.items() if successor == id or successor not in known]
     if unknown:
         raise InvalidCatalog([f'[models."{id}"] successor: {successor!r} is no other model' for id, successor in unknown])
-
-
-def _write_providers(wanted: Mapping[str, Columns], report: Report) -> None:
-    _forget_keys_of_moved_providers(wanted, report)
-    _write_rows(Provider, wanted, report.providers)
 
 
 def _forget_keys_of_moved_providers(wanted: Mapping[str, Columns], report: Report) -> None:
@@ -228,7 +209,10 @@ def _write_prices(wanted: Mapping[str, ModelTable], report: Report, now: datetim
         report.later += _describe_later(model_id, stated, known[model_id].get(None))
         _put_prices(model_id, stated, known[model_id], report.prices)
         if table.dates_prices:
-            _withdraw(known[model_id], report)
+            for price in _scheduled(known[model_id]):
+                report.later.append(f"{price} is withdrawn")
+                price.delete()
+                report.prices.deleted += 1
         elif stated:
             report.warnings += [
                 f"{price} is not in the file and stays: withdraw it in the admin, or date the prices of the model in the file"
@@ -249,13 +233,6 @@ def _put_prices(model_id: str, stated: Mapping[_Start, RateSheet], known: dict[_
         else:
             count.created += 1
         writes.set_price(model_id, None, sheet, starts_at=start)
-
-
-def _withdraw(known: Mapping[_Start, Price], report: Report) -> None:
-    for price in _scheduled(known):
-        report.later.append(f"{price} is withdrawn")
-        price.delete()
-        report.prices.deleted += 1
 
 
 def _scheduled(known: Mapping[_Start, Price]) -> list[Price]:

@@ -72,16 +72,13 @@ class ProviderForm(forms.ModelForm):
             self.add_error("forget_api_key", "Enter a key or forget it, not both.")
         if cleaned.get("sync", Provider.Sync.OFF) != Provider.Sync.OFF and kind != Provider.Kind.OPENAI:
             self.add_error("sync", "Only the lists of OpenAI-compatible providers can be read.")
-        if self._would_send_a_key_elsewhere(cleaned):
+        # Otherwise staff could read a stored key by pointing it at their own host.
+        has_key = bool(self.instance.api_key_env or self.instance.sealed_api_key and not cleaned.get("forget_api_key"))
+        if self._changes_address(cleaned) and has_key and not cleaned.get("api_key"):
             self.add_error("api_key", "The key was given for another address. Enter the one for this address.")
         if not self.errors:
             self._set_fields(cleaned)
         return cleaned
-
-    def _would_send_a_key_elsewhere(self, cleaned: dict[str, Any]) -> bool:
-        """Whether a stored key would go to a new address. Otherwise staff could read it by pointing it at their own host."""
-        has_key = bool(self.instance.api_key_env or self.instance.sealed_api_key and not cleaned.get("forget_api_key"))
-        return self._changes_address(cleaned) and has_key and not cleaned.get("api_key")
 
     def _changes_address(self, cleaned: dict[str, Any]) -> bool:
         return bool(cleaned.get("base_url", self.instance.base_url) != self.instance.base_url)
@@ -89,9 +86,7 @@ class ProviderForm(forms.ModelForm):
     def _set_fields(self, cleaned: dict[str, Any]) -> None:
         provider = self.instance
         if self._changes_address(cleaned):
-            provider.api_key_env = (
-                ""  # it names the key of the old address, which must not be used once the new key is forgotten
-            )
+            provider.api_key_env = ""  # its key is of the old address, and must not be used once the new key is forgotten
             provider.base_url = cleaned["base_url"]
         if cleaned.get("forget_api_key"):
             provider.sealed_api_key = ""
@@ -121,17 +116,21 @@ MORE_RATES = "more_rates"
 MORE_RATES_HELP = "Of long prompts and of other tiers, one a line: input_above_200000 = 4.00, or us_input = 2.20."
 
 
-def rate_label(name: str) -> str:
-    """Return the label of a rate's field: ``Input, $ per million tokens``; ``Flex tier, cached input``; ``Each image, $``."""
+def rate_field(name: str, **options: Any) -> DollarField:
+    """Return the field of a rate. Only those of input and output are required."""
+    return DollarField(label=_label(name), required=name in meters.REQUIRED, help_text=_help(name), **options)
+
+
+def _label(name: str) -> str:
+    """Return ``Input, $ per million tokens``; ``Flex tier, cached input``; or ``Each image, $``."""
     meter, tier, above = rates.parse_name(name) or (name, "", 0)
     title = rates.Rate(meter, tier, above, 0).title
-    is_each = meters.BY_NAME[meter].unit is meters.Unit.EACH
-    if is_each:
+    if meters.BY_NAME[meter].unit is meters.Unit.EACH:
         return f"Each {title.lower()}, $"
     return f"{title}, $ per million tokens" if name in meters.REQUIRED else title
 
 
-def rate_help(name: str) -> str:
+def _help(name: str) -> str:
     """Return what an empty field means."""
     meter, tier, _ = rates.parse_name(name) or (name, "", 0)
     if meter in meters.REQUIRED:
@@ -209,12 +208,10 @@ class ProviderPriceForm(_RatesForm):
 
 
 def _declare_rates(form: Any, names: Iterable[str]) -> None:
-    """Give the form a field for each rate. Only those of input and output are required."""
-    for name in names:
-        form.base_fields[f"{name}_dollars"] = DollarField(
-            label=rate_label(name), required=name in meters.REQUIRED, help_text=rate_help(name)
-        )
-        form.declared_fields[f"{name}_dollars"] = form.base_fields[f"{name}_dollars"]
+    """Give the form a field for each rate."""
+    fields = {f"{name}_dollars": rate_field(name) for name in names}
+    form.base_fields.update(fields)
+    form.declared_fields.update(fields)
 
 
 _declare_rates(PriceForm, meters.BY_NAME)

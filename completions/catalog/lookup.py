@@ -79,7 +79,8 @@ def _not_found(model_id: str, absence: _Absence, allowed: Collection[str] | None
     """Return the refusal by its cause, as far as a key that may use the ``allowed`` models may know it."""
     is_named = model_id in (allowed or ())
     if absence is _Absence.UNKNOWN:
-        reason = _unranked_reason(model_id)
+        order, _, board = model_id.partition("@")[0].partition("/")
+        reason = _UNRANKED.get(order, "") if board.upper() in Category.values and board.islower() else ""
         return model_not_found(model_id, errors.ModelNotRanked if reason else errors.ModelUnknown, param, reason)
     if absence is _Absence.HIDDEN:
         return model_not_found(model_id, errors.ModelNotOffered if is_named else errors.ModelUnknown, param)
@@ -101,11 +102,6 @@ _UNRANKED = {
     "fastest": "No model that can be called is ranked there with a measured speed.",
     "cheapest": "No model that can be called is ranked there.",
 }
-
-
-def _unranked_reason(model_id: str) -> str:
-    order, _, board = model_id.partition("@")[0].partition("/")
-    return _UNRANKED.get(order, "") if board.upper() in Category.values and board.islower() else ""
 
 
 def require_known_providers(preferences: ProviderPreferences) -> None:
@@ -172,11 +168,8 @@ def _read_alias_offer(alias: str) -> Offer | None:
     qualities = dict(zip(row.model_ids, row.qualities, strict=False))
     candidates = tuple(Candidate(model.pk, model.prices_in_force[0].sheet, qualities.get(model.pk)) for model in targets)
     first = _offer(targets[0], targets[0].prices_in_force[0])
-    return replace(first, alias=alias, ranking=_pinned(row), candidates=candidates)
-
-
-def _pinned(row: RoutableAlias) -> str:
-    return row.pk if "@" in row.pk or not row.ranked_on else f"{row.pk}@{row.ranked_on}"
+    ranking = row.pk if "@" in row.pk or not row.ranked_on else f"{row.pk}@{row.ranked_on}"
+    return replace(first, alias=alias, ranking=ranking, candidates=candidates)
 
 
 _reported: TTLCache[str, bool] = TTLCache(seconds=60, entries_max=1_000)  # providers, so that each is logged once per minute
@@ -187,9 +180,8 @@ def _report_unreadable_keys(model: LanguageModel) -> None:
     for provider in {route.provider for route in model.enabled_routes}:
         if not (provider.is_key_readable or _reported.get(provider.pk)):
             _reported.put(provider.pk, True)
-            facts = {"provider": provider.pk}
             message = "the key of provider %s cannot be read with GATEWAY_ENCRYPTION_KEYS: it is not used"
-            logger.error(message, provider.pk, extra=facts)
+            logger.error(message, provider.pk, extra={"provider": provider.pk})
 
 
 _look_ups: GroupCommit[str, Found] = GroupCommit(_look_up)
@@ -300,7 +292,13 @@ def _route(route: Route) -> chat.Route:
         base_url=provider.base_url.rstrip("/"),
         api_key=provider.read_api_key(),
         upstream_model=route.upstream_model,
-        deadlines=_deadlines(provider),
+        deadlines=Deadlines(
+            connect_seconds=provider.connect_seconds or settings.UPSTREAM_CONNECT_SECONDS,
+            first_byte_seconds=provider.first_byte_seconds or settings.UPSTREAM_FIRST_BYTE_SECONDS,
+            idle_seconds=provider.idle_seconds or settings.UPSTREAM_IDLE_SECONDS,
+            # Holds expire after the time that the setting allows, so no provider may take longer.
+            total_seconds=min(provider.total_seconds or settings.UPSTREAM_TOTAL_SECONDS, settings.UPSTREAM_TOTAL_SECONDS),
+        ),
         priority=route.priority,
         weight=route.weight,
         hinted_until=time.monotonic() + open_time.total_seconds() if open_time else 0.0,
@@ -310,14 +308,4 @@ def _route(route: Route) -> chat.Route:
         probed_from=time.monotonic() + PROBE_SECONDS - refused_time.total_seconds() if refused_time else 0.0,
         cancels=provider.cancels,
         rules=model_rules.of_route(route.adapter, provider.base_url, route.upstream_model, route.rules),
-    )
-
-
-def _deadlines(provider: Provider) -> Deadlines:
-    return Deadlines(
-        connect_seconds=provider.connect_seconds or settings.UPSTREAM_CONNECT_SECONDS,
-        first_byte_seconds=provider.first_byte_seconds or settings.UPSTREAM_FIRST_BYTE_SECONDS,
-        idle_seconds=provider.idle_seconds or settings.UPSTREAM_IDLE_SECONDS,
-        # Holds expire after the time that the setting allows, so no provider may take longer.
-        total_seconds=min(provider.total_seconds or settings.UPSTREAM_TOTAL_SECONDS, settings.UPSTREAM_TOTAL_SECONDS),
     )

@@ -4,7 +4,7 @@ The form is saved in a transaction, which is rolled back. So the preview shows w
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.admin.utils import unquote
@@ -65,10 +65,12 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
 
     def _show(self, request: HttpRequest, target: Any, changes: list[tuple[str, str, str]]) -> HttpResponse:
         secrets = self._typed_secrets(request, target)
+        holds = open_holds.read(*self.running(target))
+        running = "1 request runs" if holds.number == 1 else f"{holds.number:,} requests run"
         sent = [(name, value) for name in request.POST for value in request.POST.getlist(name)]
         context = {
             "changes": changes,
-            "running": _describe_running(*self.running(target)),
+            "running": f"{running} here now, with holds of {dollars.format_usd(holds.nanos)}. They end as they were admitted.",
             "secrets": secrets,
             "sent": [(name, value) for name, value in sent if name not in {*_UNSEEN, *(each for each, _ in secrets)}],
         }
@@ -84,8 +86,15 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
         target = self.model._default_manager.get(pk=pk)
         facts = _describe_fields(target)
         if isinstance(target, LanguageModel):
-            facts |= _describe_routes(target.routes.select_related("provider").order_by("priority", "id"))
-        return {**facts, **_describe_service(self.models_of(target))}
+            for route in target.routes.order_by("priority", "id"):
+                state = "enabled" if route.is_enabled else "disabled"
+                shares = f"priority {route.priority}, weight {route.weight}, {route.get_api_display()}, {state}"
+                facts[f"Route to {route.provider_id}, {route.upstream_model}"] = shares
+        # Which models are served, which only what is done to all of their routes and providers says.
+        for model in self.models_of(target).with_price_and_routes():
+            obstacle = next(model.obstacles(), None)
+            facts[f"{model.pk} is served"] = f"no: it {obstacle}" if obstacle else "yes"
+        return facts
 
 
 def _describe_fields(target: LanguageModel | Provider | Route) -> Facts:
@@ -98,27 +107,7 @@ def _describe_fields(target: LanguageModel | Provider | Route) -> Facts:
     return facts
 
 
-def _describe_routes(routes: Iterable[Route]) -> Facts:
-    return {
-        f"Route to {route.provider_id}, {route.upstream_model}": f"priority {route.priority}, weight {route.weight},"
-        f" {route.get_api_display()}, {'enabled' if route.is_enabled else 'disabled'}"
-        for route in routes
-    }
-
-
-def _describe_service(models: LanguageModelQuerySet) -> Facts:
-    """Describe which models are served, which only what is done to all of their routes and providers says."""
-    served = {model.pk: next(model.obstacles(), None) for model in models.with_price_and_routes()}
-    return {f"{pk} is served": f"no: it {obstacle}" if obstacle else "yes" for pk, obstacle in served.items()}
-
-
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value in (None, "") else str(value)
-
-
-def _describe_running(column: str, value: str) -> str:
-    holds = open_holds.read(column, value)
-    requests = "1 request runs" if holds.number == 1 else f"{holds.number:,} requests run"
-    return f"{requests} here now, with holds of {dollars.format_usd(holds.nanos)}. They end as they were admitted."

@@ -34,11 +34,9 @@ class PricesInDollars:
 
     @admin.display(description="Tiers and long prompts, $")
     def more_rates(self, price: TokenPrices) -> str:
-        """Return the rates of service tiers and of long prompts."""
         more = [rate for rate in price.sheet if rate.tier or rate.above] if price.rates else []
-        return (
-            ", ".join(f"{rate.title[0].lower()}{rate.title[1:]} {dollars.format_plain(rate.nanos)}" for rate in more) or "none"
-        )
+        words = [f"{rate.title[0].lower()}{rate.title[1:]} {dollars.format_plain(rate.nanos)}" for rate in more]
+        return ", ".join(words) or "none"
 
 
 def _column(meter: Meter) -> Callable[[Any, TokenPrices], str]:

@@ -15,19 +15,9 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from completions.catalog import markup
-from completions.catalog.forms import (
-    MORE_RATES,
-    MORE_RATES_HELP,
-    RATE_NAMES,
-    DollarField,
-    more_lines,
-    rate_help,
-    rate_label,
-    read_sheet,
-)
+from completions.catalog.forms import MORE_RATES, MORE_RATES_HELP, RATE_NAMES, more_lines, rate_field, read_sheet
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
-from completions.pricing import meters
 from completions.pricing.rates import RateSheet
 from completions.statistics import margins
 from gateway_project.db import pool
@@ -66,8 +56,11 @@ class PriceChangeForm(forms.Form):
     def __init__(self, model: LanguageModel, data: Mapping[str, Any] | None = None) -> None:
         self.model, self.current = model, model.prices.at()
         self.before = diff.price_values(self.current) if self.current else {}
-        super().__init__(data.copy() if data else None, initial=self._initial)  # type: ignore[attr-defined]
-        self.fields = {**_rate_fields(), **self.fields}  # they come first
+        more = more_lines(self.current.sheet) if self.current else ""
+        initial = {**self.before, MORE_RATES: more, "seen": self._seen}
+        super().__init__(data.copy() if data else None, initial=initial)  # type: ignore[attr-defined]
+        rates = {name: rate_field(name, max_length=30) for name in RATE_NAMES}
+        self.fields = {**rates, **self.fields}  # they come first
         self._offer_markup()
         self.sheet = RateSheet([])  # once the form is valid but for its confirmation
         self.change = ""  # in words, once the form is valid but for its confirmation
@@ -94,10 +87,6 @@ class PriceChangeForm(forms.Form):
             for name in RATE_NAMES:
                 self.data[name] = filled.values.get(name, "")  # type: ignore[index]
             self.data[MORE_RATES] = more_lines(filled)  # type: ignore[index]
-
-    @property
-    def _verb(self) -> str:
-        return "ask for" if settings.PRICES_NEED_APPROVAL else "set"
 
     @property
     def _seen(self) -> str:
@@ -128,10 +117,6 @@ class PriceChangeForm(forms.Form):
         """The new price, as ``diff`` describes it."""
         return {**self.sheet.values}
 
-    @property
-    def _initial(self) -> dict[str, Any]:
-        return {**self.before, MORE_RATES: more_lines(self.current.sheet) if self.current else "", "seen": self._seen}
-
     def _say_what_changed(self, seen: str) -> None:
         """The page is outdated: another price is in force now. It is shown, and what was typed is kept."""
         old = self.model.prices.filter(pk=seen).first() if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
@@ -154,16 +139,10 @@ class PriceChangeForm(forms.Form):
         is_shown = cleaned["confirmed"] == self.change
         self.data["confirmed"] = self.change  # type: ignore[index]
         if not is_shown:
-            self.add_error(None, f"Review the change: {self.change}. Send the form again to {self._verb} it.")
+            verb = "ask for" if settings.PRICES_NEED_APPROVAL else "set"
+            self.add_error(None, f"Review the change: {self.change}. Send the form again to {verb} it.")
         elif self.is_far and not cleaned["is_large"]:
             self.add_error("is_large", "Select this to confirm.")
-
-
-def _rate_fields() -> dict[str, DollarField]:
-    return {
-        name: DollarField(label=rate_label(name), max_length=30, required=name in meters.REQUIRED, help_text=rate_help(name))
-        for name in RATE_NAMES
-    }
 
 
 def scheduled(model: LanguageModel) -> QuerySet[Price]:

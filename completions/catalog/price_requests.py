@@ -48,10 +48,7 @@ def ask(model: LanguageModel, by: User, sheet: RateSheet, **columns: object) -> 
 
 
 def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
-    """Ask that ``before`` stays in force instead of the next price, which has not begun. The catalog is locked.
-
-    Raises PriceRefused if another price waits.
-    """
+    """Ask, as ``ask`` does, that ``before`` stays in force instead of the next price, which has not begun."""
     change = diff.describe_price_change(diff.price_values(price), diff.price_values(before))
     reason = f"Withdraws the price from {price.effective_from:%Y-%m-%d %H:%M} UTC: {change}."
     return ask(price.model, by, before.sheet, starts_at=price.effective_from, reason=reason[:500])
@@ -63,26 +60,20 @@ def before_it(model: LanguageModel, moment: datetime) -> Price | None:
 
 
 def approve(id: UUID, *, by: User) -> Price:
-    """Set the price that was asked for, once, or withdraw the one it was asked for. Return the price that holds then.
-
-    Raises ApprovalRefused, PriceRequest.DoesNotExist.
-    """
+    """Set or withdraw the price as asked. Return the one that holds then. Raises ApprovalRefused, PriceRequest.DoesNotExist."""
     with transaction.atomic():
         writes.lock_catalog()
         asked = approvals.lock(PriceRequest, id, by.pk)
         if reason := refusal(asked, by):
             raise PriceRefused(reason)
-        price = _set(asked)
+        if asked.starts_at and (staying := _staying(asked)):
+            asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
+            price = staying
+        else:
+            starts_at = {"effective_from": asked.starts_at} if asked.starts_at else {}
+            price = Price.objects.create(model_id=asked.model_id, rates=asked.rates, **starts_at)
         approvals.decide(asked, Decision.APPROVED, by, price=price)
     return price
-
-
-def _set(asked: PriceRequest) -> Price:
-    if asked.starts_at and (staying := _staying(asked)):
-        asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
-        return staying
-    starts_at = {"effective_from": asked.starts_at} if asked.starts_at else {}
-    return Price.objects.create(model_id=asked.model_id, rates=asked.rates, **starts_at)
 
 
 def _staying(asked: PriceRequest) -> Price | None:

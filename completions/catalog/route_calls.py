@@ -47,7 +47,9 @@ def call(route: Route) -> Outcome:
     pool.release_connection()
     began = time.monotonic()
     try:
-        reply = _send(asked)
+        adapter = providers.ADAPTERS[asked.route.kind]
+        adapter.check(asked.request)
+        reply = adapter.complete(asked)
     except ProviderFailed as failure:
         return Outcome(_since(began), failure.reason or failure.error.message, {"Status": str(failure.status or "none")})
     except errors.ApiError as refusal:
@@ -58,14 +60,11 @@ def call(route: Route) -> Outcome:
 def _call_of(route: Route) -> Call:
     model, price = route.model, route.model.prices.at() or Price(rates=[])
     offer, is_embedding = lookup.offer_of(model, price, [route]), model.kind == ModelKind.EMBEDDING
-    request = _embedding_request(model.pk) if is_embedding else _chat_request(model.pk)
+    message = {"role": "user", "content": WORDS}
+    fields = {"model": model.pk, "messages": [message], "max_tokens": _TOKENS_MAX}
+    request = _embedding_request(model.pk) if is_embedding else schema.parse(fields)
     tokens = min(_TOKENS_MAX, model.max_output_tokens)
     return Call(request, offer, offer.routes[0], 0 if is_embedding else tokens, time.monotonic() + _SECONDS_MAX)
-
-
-def _chat_request(model_id: str) -> ChatRequest:
-    fields = {"model": model_id, "messages": [{"role": "user", "content": WORDS}], "max_tokens": _TOKENS_MAX}
-    return schema.parse(fields)
 
 
 def _embedding_request(model_id: str) -> ChatRequest:
@@ -80,12 +79,6 @@ def _embedding_request(model_id: str) -> ChatRequest:
         contents=Contents(text_bytes=len(WORDS)),
         inputs=Inputs(number=1, is_single=True),
     )
-
-
-def _send(asked: Call) -> WholeReply:
-    adapter = providers.ADAPTERS[asked.route.kind]
-    adapter.check(asked.request)
-    return adapter.complete(asked)
 
 
 def _facts(asked: Call, reply: WholeReply) -> dict[str, str]:

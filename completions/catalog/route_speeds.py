@@ -14,9 +14,8 @@ PRICE, LATENCY = "price", "latency"  # the third sort is by throughput
 
 _WINDOW = timedelta(hours=1)
 _Measurements = dict[measurements.Route, Measured]
-_measured: StaleWhileRefresh[None, _Measurements] = StaleWhileRefresh(
-    seconds=60, entries_max=1, stale_on=pool.UNAVAILABLE
-)  # read by one request a minute, while the others use the last reading
+# Read by one request per minute, while the others use the last reading.
+_measured: StaleWhileRefresh[None, _Measurements] = StaleWhileRefresh(seconds=60, entries_max=1, stale_on=pool.UNAVAILABLE)
 
 
 def sort(routes: Sequence[Route], model_id: str, by: str) -> list[Route]:
