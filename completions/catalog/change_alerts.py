@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import groupby, product
+from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
@@ -23,7 +23,7 @@ from billing.models import AccountAlert
 from completions.catalog import price_requests
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, UsageHour
-from completions.pricing.meters import METERS
+from completions.pricing.meters import ASKED_FOR
 from completions.pricing.rates import STANDARD, RateSheet
 from gateway_project.db import cell, everywhere, pool
 
@@ -89,12 +89,11 @@ def _direction(before: RateSheet, after: RateSheet) -> str:
 
     A tier and a search that were not offered before, or are not offered any longer, have no rate to compare.
     """
-    places = product({STANDARD, *before.tiers} & {STANDARD, *after.tiers}, {0, *before.thresholds, *after.thresholds})
+    both = {STANDARD, *before.tiers} & {STANDARD, *after.tiers}
     changes = {
-        after.nanos_of(meter.name, *place) - before.nanos_of(meter.name, *place)
-        for place in places
-        for meter in METERS
-        if not meter.is_asked_for or before.offers(meter.name, place[0]) and after.offers(meter.name, place[0])
+        new_nanos - old_nanos
+        for meter, tier, old_nanos, new_nanos in diff.rates_before_and_after(before, after)
+        if tier in both and (meter not in ASKED_FOR or before.offers(meter, tier) and after.offers(meter, tier))
     } - {0}
     return "" if not changes else "rise" if max(changes) > 0 else "fall"
 

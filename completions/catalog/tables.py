@@ -46,9 +46,6 @@ class InvalidFile(ValueError):
         self.errors = errors
 
 
-# --- Kinds of values ------------------------------------------------------------------------------------------------
-
-
 def _text(characters_max: int) -> AfterValidator:
     def check(text: str) -> str:
         if not (text.isprintable() and text == text.strip() and 1 <= len(text) <= characters_max):
@@ -95,9 +92,6 @@ _Seconds = Annotated[int, _between_1_and(7_200)]
 _Count = Annotated[int, _between_1_and(_INTEGER_MAX)]
 _SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
 _PriceNanos = Annotated[int, PlainValidator(_price_nanos)]
-
-
-# --- Tables ---------------------------------------------------------------------------------------------------------
 
 
 class _Table(BaseModel):
@@ -426,8 +420,6 @@ def validate(values: dict[str, Any], *, known_providers: Mapping[str, Any]) -> C
     except ValidationError as invalid:
         raise InvalidFile([_sentence(error, values) for error in invalid.errors(include_url=False)]) from None
 
-
-# --- Sentences ------------------------------------------------------------------------------------------------------
 
 _WANTED = {
     "string_type": "text",

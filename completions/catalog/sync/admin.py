@@ -88,13 +88,14 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         return format_html_join(
             " ",
             '<button type="submit" class="button" formaction="{}">{}</button>',
-            ((_url(verb, proposal.pk), verb.capitalize()) for verb in ("approve", "dismiss")),
+            (
+                (reverse(f"admin:completions_catalogproposal_{verb}", args=[proposal.pk]), verb.capitalize())
+                for verb in ("approve", "dismiss")
+            ),
         )
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         return self.list_display if self.has_decide_permission(request) else self.list_display[:-1]
-
-    # --- Deciding ----------------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         approve, dismiss = self.admin_site.admin_view(self.approve_view), self.admin_site.admin_view(self.dismiss_view)
@@ -126,7 +127,9 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
             self._decide(request, proposal_id, decision)
         except CatalogProposal.DoesNotExist:
             raise Http404 from None
-        return redirect(_list_url(request))
+        page = reverse("admin:completions_catalogproposal_changelist")
+        referer = web_addresses.parse(request.headers.get("Referer", ""))  # with the filters of the list
+        return redirect(f"{page}?{referer.query}" if referer.path == page and referer.query else page)
 
     @admin.action(description="Approve the selected proposals", permissions=["decide"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[CatalogProposal]) -> None:
@@ -158,27 +161,12 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         self.record(request, Activity.Act.DECIDED, proposal, text)
         if proposal.model and proposal.state == CatalogProposal.State.APPLIED:
             self.record(request, Activity.Act.DECIDED, proposal.model, text)
-        messages.success(request, _with_link(text, proposal))
-
-
-def _with_link(text: str, proposal: CatalogProposal) -> SafeString | str:
-    if proposal.kind != CatalogProposal.Kind.NEW_MODEL or not proposal.model_id:
-        return text
-    page = reverse("admin:completions_languagemodel_change", args=[quote(proposal.model_id)])
-    return format_html('{} It is switched off: <a href="{}">look it over</a>, and switch it on.', text, page)
+        if proposal.kind == CatalogProposal.Kind.NEW_MODEL and proposal.model_id:
+            page = reverse("admin:completions_languagemodel_change", args=[quote(proposal.model_id)])
+            text = format_html('{} It is switched off: <a href="{}">look it over</a>, and switch it on.', text, page)
+        messages.success(request, text)
 
 
 def _lines(lines: list[str]) -> SafeString:
     """Join the values, each on one line, so that old and new values line up."""
     return format_html_join(SafeString("<br>"), "{}", ((line.replace(" ", "\N{NO-BREAK SPACE}"),) for line in lines))
-
-
-def _url(verb: str, proposal_id: int) -> str:
-    return reverse(f"admin:completions_catalogproposal_{verb}", args=[proposal_id])
-
-
-def _list_url(request: HttpRequest) -> str:
-    """Return the URL of the list, with the filters that it had when the button was pressed."""
-    page = reverse("admin:completions_catalogproposal_changelist")
-    referer = web_addresses.parse(request.headers.get("Referer", ""))
-    return f"{page}?{referer.query}" if referer.path == page and referer.query else page

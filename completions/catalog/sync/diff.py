@@ -43,11 +43,7 @@ class Comparison:
 def compare(
     provider: str, listed: Mapping[str, ListedModel], models: Iterable[LanguageModel], routed: Collection[str]
 ) -> Comparison:
-    """Compare a provider's list with the catalog.
-
-    ``models`` is every model of the catalog, ``with_price_and_routes``. ``routed`` has the upstream name in every route to
-    the provider, disabled routes included.
-    """
+    """Compare a list with every model, ``with_price_and_routes``. ``routed`` are upstream names, disabled routes included."""
     comparison = Comparison()
     catalog = list(models)
     for model in catalog:
@@ -132,7 +128,8 @@ def _is_valid_id(model_id: str) -> bool:
 
 
 def _new_values(model_id: str, listed_model: ListedModel) -> Values:
-    free = listed_model.price is None or not (_nanos(listed_model.price["input"]) and _nanos(listed_model.price["output"]))
+    price = listed_model.price
+    is_free = price is None or not all(money.price_nanos(price[name]) for name in meters.REQUIRED)
     return {
         "id": model_id,
         "name": listed_model.name or model_id,
@@ -141,22 +138,13 @@ def _new_values(model_id: str, listed_model: ListedModel) -> Values:
         "max_output_tokens": listed_model.max_output_tokens or listed_model.context_window,
         "image_support": bool(listed_model.image_support),
         "function_calling": bool(listed_model.function_calling),
-        "price": None if free else listed_model.price,
+        "price": None if is_free else price,
     }
 
 
-# --- Prices, between a row and JSON ---------------------------------------------------------------------------------
-
-
 def price_values(price: TokenPrices) -> Values:
+    """Return the rates of a row, as JSON has them."""
     return {**price.sheet.values}
-
-
-def _nanos(dollars: str | None) -> int | None:
-    return None if dollars is None else money.price_nanos(dollars)
-
-
-# --- The rule for changes without approval --------------------------------------------------------------------------
 
 
 def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int) -> bool:
@@ -167,33 +155,20 @@ def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int
     first prices need approval.
     """
     match kind:
-        case Kind.PRICE:
-            return bool(old) and all(_is_near(*pair, percent) for pair in _all_rates(old, new))
+        case Kind.PRICE if old:
+            pairs = rates_before_and_after(RateSheet.of_values(old), RateSheet.of_values(new))
+            return all(abs(after - before) * 100 <= percent * before for _, _, before, after in pairs)
         case Kind.LIMITS | Kind.CAPABILITIES:
             return all(new[name] >= old[name] for name in old)
     return False
 
 
-def _all_rates(old: Values, new: Values) -> Iterator[tuple[int, int]]:
-    """Yield what each meter costs before and after, in nanodollars, at every tier and length that either price knows."""
-    sheets = RateSheet.of_values(old), RateSheet.of_values(new)
-    tiers = {rates.STANDARD, *sheets[0].tiers, *sheets[1].tiers}
-    for name, tier, above in product(meters.BY_NAME, tiers, {0, *sheets[0].thresholds, *sheets[1].thresholds}):
-        yield sheets[0].nanos_of(name, tier, above), sheets[1].nanos_of(name, tier, above)
+def rates_before_and_after(before: RateSheet, after: RateSheet) -> Iterator[tuple[str, str, int, int]]:
+    """Yield meter, tier, and what holds before and after, in nanodollars, at every tier and length that either price knows."""
+    tiers, lengths = {rates.STANDARD, *before.tiers, *after.tiers}, {0, *before.thresholds, *after.thresholds}
+    for meter, tier, above in product(meters.BY_NAME, tiers, lengths):
+        yield meter, tier, before.nanos_of(meter, tier, above), after.nanos_of(meter, tier, above)
 
-
-def _effective(name: str, old: Values, new: Values) -> tuple[int, int]:
-    """Return what holds for a rate before and after, in nanodollars: where it is not stated, what it is a part of."""
-    place = rates.parse_name(name)
-    before, after = (RateSheet.of_values(values).nanos_of(*place) if place else 0 for values in (old, new))
-    return before, after
-
-
-def _is_near(before_nanos: int, after_nanos: int, percent: int) -> bool:
-    return abs(after_nanos - before_nanos) * 100 <= percent * before_nanos
-
-
-# --- Descriptions ---------------------------------------------------------------------------------------------------
 
 _LABELS = {
     "context_window": "context window",
@@ -231,11 +206,13 @@ def describe_change(kind: str, old: Values, new: Values) -> str:
 def describe_price_change(old: Values, new: Values) -> str:
     """Describe what changes of a price, in percent: "input $0.50 -> $0.60 (+20 %)"."""
     old, new = ({**implied, **values} for implied, values in zip(_implied(old, new), (old, new), strict=True))
-    changed = [name for name in rates.sort_names({**old, **new}) if old.get(name) != new.get(name)]
-    return ", ".join(
-        f"{_label(name)} {_described(old.get(name))} -> {_described(new.get(name))}{_percent(name, old, new)}"
-        for name in changed
-    )
+    before, after = RateSheet.of_values(old), RateSheet.of_values(new)
+    changes = []
+    for name in rates.sort_names({**old, **new}):
+        if old.get(name) != new.get(name):
+            percent = _percent(name, before, after) if old else ""
+            changes.append(f"{_label(name)} {_described(old.get(name))} -> {_described(new.get(name))}{percent}")
+    return ", ".join(changes)
 
 
 def _implied(old: Values, new: Values) -> tuple[Values, Values]:
@@ -252,8 +229,10 @@ def _implied(old: Values, new: Values) -> tuple[Values, Values]:
     return before, after
 
 
-def _percent(name: str, old: Values, new: Values) -> str:
-    before, after = _effective(name, old, new) if old else (0, 0)
+def _percent(name: str, old: RateSheet, new: RateSheet) -> str:
+    """Return the change of what holds for a rate: where it is not stated, that of what it is a part of."""
+    place = rates.parse_name(name)
+    before, after = (old.nanos_of(*place), new.nanos_of(*place)) if place else (0, 0)
     return f" ({f'{(after - before) * 100 / before:+,.1f}'.removesuffix('.0')} %)" if before else ""
 
 

@@ -58,7 +58,9 @@ def parse_list(body: bytes) -> dict[str, ListedModel]:
     rows = document.get("data")
     if not isinstance(rows, list):
         raise InvalidList('has no "data" with the models')
-    if _is_part(document, rows):
+    links, total = document.get("links"), document.get("total_count")
+    is_followed = isinstance(links, dict) and bool(links.get("next"))
+    if is_followed or document.get("has_more") is True or (type(total) is int and total > len(rows)):
         raise InvalidList("is only a part of what there is")
     models: dict[str, ListedModel] = {}
     for model in filter(None, map(_listed_model, rows)):
@@ -80,12 +82,6 @@ def is_listed(models: Mapping[str, ListedModel], upstream_model: str) -> bool:
     return any(find_model(models, name) for name in names if name)
 
 
-def _is_part(document: dict[str, Any], rows: list[Any]) -> bool:
-    links, total = document.get("links"), document.get("total_count")
-    is_followed = isinstance(links, dict) and bool(links.get("next"))
-    return is_followed or document.get("has_more") is True or (type(total) is int and total > len(rows))
-
-
 def _listed_model(row: Any) -> ListedModel | None:
     """Return the model of a row; None if the row has no usable id."""
     row = _table(row)
@@ -97,6 +93,10 @@ def _listed_model(row: Any) -> ListedModel | None:
     inputs, outputs = (_words(_table(row.get("architecture")).get(side)) for side in ("input_modalities", "output_modalities"))
     parameters = _words(row.get("supported_parameters"))
     context_window = _count(row.get("context_length"))
+    max_output_tokens = _max_output(row, context_window, notes)
+    price = _price(row.get("pricing"), notes)
+    if day := _text(row.get("expiration_date"), 40) or _text(row.get("shutdown_date"), 40):
+        notes.append(f"is listed to end on {day}")
     return ListedModel(
         id=model_id,
         # A variant has the same permanent slug as its model, but may have another price.
@@ -104,12 +104,12 @@ def _listed_model(row: Any) -> ListedModel | None:
         name=name,
         maker=maker,
         context_window=context_window,
-        max_output_tokens=_max_output(row, context_window, notes),
+        max_output_tokens=max_output_tokens,
         image_support="image" in inputs if inputs else None,
         function_calling="tools" in parameters if parameters else None,
-        price=_price(row.get("pricing"), notes),
+        price=price,
         is_chat=_is_chat(model_id, outputs),
-        notes=(*notes, *_end_notes(row)),
+        notes=tuple(notes),
     )
 
 
@@ -135,13 +135,6 @@ def _is_chat(model_id: str, outputs: set[str]) -> bool:
         return False
     return "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
 
-
-def _end_notes(row: dict[str, Any]) -> list[str]:
-    day = _text(row.get("expiration_date"), 40) or _text(row.get("shutdown_date"), 40)
-    return [f"is listed to end on {day}"] if day else []
-
-
-# --- Prices ---------------------------------------------------------------------------------------------------------
 
 # OpenRouter's names: https://openrouter.ai/docs/client-sdks/python/components/pricing
 _FIELDS = {
@@ -204,8 +197,7 @@ def _tables(pricing: Table, overrides: list[Table], above: int) -> list[Table]:
 def _band(tables: list[Table]) -> dict[str, int]:
     """Return the highest rates of some tables, because the catalog has one price for all hours.
 
-    Reasoning tokens are billed as generated ones, so a dearer price for them counts as the output price. Lists write "0" where
-    there is no price of a meter, except for input and output.
+    Reasoning tokens are billed as generated ones, at the dearer price. Lists write "0" where there is no price of a meter.
     """
     for field in ("prompt", "completion"):
         if tables[0].get(field) is None:
@@ -231,9 +223,6 @@ def _nanos(field: str, listed: Any, unit: meters.Unit) -> int:
         return money.price_nanos(dollars.format_plain(int(exact)))
     except ValueError:
         raise problem from None
-
-
-# --- Field readers: a value of the wrong type counts as missing -----------------------------------------------------
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from billing.models import User
@@ -105,9 +104,6 @@ def _save(stored: UpstreamList) -> None:
     UpstreamList.objects.update_or_create(provider_id=stored.provider_id, defaults=defaults)
 
 
-# --- Fetching -------------------------------------------------------------------------------------------------------
-
-
 def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tuple[dict[str, ListedModel], bool]:
     """Return the listed models, and whether the list is unchanged. Updates ``stored``, but does not save it."""
     now = pool.database_time()
@@ -117,7 +113,9 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
     try:
         key = provider.read_api_key()
         pool.release_connection()  # the provider may take minutes
-        document = _fetch_list(stored.url, api_key=key, etag=stored.etag)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        with closing(background_http.Client(headers, LIMITS)) as client:
+            document = client.get(stored.url, {"If-None-Match": stored.etag} if stored.etag else {})
         if document is None:
             return before, True
         listed = parse.parse_list(document.body)
@@ -131,13 +129,6 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
     _require_plausible(provider, before, listed, accepts_losses)
     stored.body, stored.etag = document.body.decode(), _etag(document)
     return listed, False
-
-
-def _fetch_list(url: str, *, api_key: str = "", etag: str = "") -> Document | None:
-    """Return the list, or None if it is still the one that had this ``etag``. Raises background_http.FetchFailed."""
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    with closing(background_http.Client(headers, LIMITS)) as client:
-        return client.get(url, {"If-None-Match": etag} if etag else {})
 
 
 def _etag(document: Document) -> str:
@@ -163,21 +154,15 @@ def _require_plausible(
     """
     if not listed:
         raise SyncFailed("sent a list without a model")
-    previous = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
+    routes = Route.objects.filter(provider=provider)
+    previous = set(before) or set(routes.filter(is_enabled=True).values_list("upstream_model", flat=True))
     lost = [name for name in previous if not parse.is_listed(listed, name)]
     if len(lost) * 2 > len(previous) and not accepts_losses:
         raise SyncFailed(f"sent a list without {len(lost)} of {len(previous)} models, which is not accepted")
 
 
-def _routes(provider: Provider) -> QuerySet[Route]:
-    return Route.objects.filter(provider=provider)
-
-
-# --- Storing differences --------------------------------------------------------------------------------------------
-
-
 def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
-    routed = set(_routes(provider).values_list("upstream_model", flat=True))
+    routed = set(Route.objects.filter(provider=provider).values_list("upstream_model", flat=True))
     priced = {name: _with_markup(each) for name, each in listed.items()}
     return diff.compare(provider.pk, priced, LanguageModel.objects.with_price_and_routes(), routed)
 
@@ -202,7 +187,8 @@ def _reconcile(provider: Provider, comparison: Comparison, report: Report) -> No
         if known and _content(known) == _content(difference):
             still_pending.add(known.pk)
         elif _content(difference) not in dismissed:
-            new.append(_proposal(provider, difference))
+            facts = {**vars(difference), "model_id": difference.model_id or None}
+            new.append(CatalogProposal(provider=provider, **facts))
     outdated = of_provider.filter(state=State.PENDING).exclude(pk__in=still_pending)
     report.outdated = outdated.update(state=State.SUPERSEDED, decided_at=Now())
     report.proposed = CatalogProposal.objects.bulk_create(new)
@@ -218,37 +204,23 @@ def _content(found: CatalogProposal | Difference) -> tuple[str, ...]:
     return (*_subject(found), *(json.dumps(each, sort_keys=True) for each in values))
 
 
-def _proposal(provider: Provider, difference: Difference) -> CatalogProposal:
-    return CatalogProposal(
-        provider=provider,
-        upstream_model=difference.upstream_model,
-        model_id=difference.model_id or None,
-        kind=difference.kind,
-        old=difference.old,
-        new=difference.new,
-    )
-
-
 def _apply_allowed(provider: Provider, report: Report) -> None:
     """Apply what the rule allows without approval, proposals of earlier syncs included."""
     for proposal in CatalogProposal.objects.filter(provider=provider, state=State.PENDING).order_by("pk"):
         percent = settings.CATALOG_SYNC_PRICE_PERCENT
         if diff.can_apply_automatically(proposal.kind, proposal.old, proposal.new, percent=percent):
             with suppress(DecisionRefused):  # staff have changed the model since
-                _apply(proposal)
+                _WRITERS[Kind(proposal.kind)](proposal)
                 report.applied.append(_decide(proposal, State.APPLIED, None))
     applied = {proposal.pk for proposal in report.applied}
     report.proposed = [proposal for proposal in report.proposed if proposal.pk not in applied]
-
-
-# --- Deciding -------------------------------------------------------------------------------------------------------
 
 
 def approve(proposal_id: int, *, by: User) -> CatalogProposal:
     """Change the catalog as proposed; a new model is created disabled. Raises DecisionRefused."""
     with transaction.atomic():
         proposal = _lock_pending(proposal_id)
-        _apply(proposal)
+        _WRITERS[Kind(proposal.kind)](proposal)
         return _decide(proposal, State.APPLIED, by)
 
 
@@ -275,11 +247,6 @@ def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | 
     return proposal
 
 
-def _apply(proposal: CatalogProposal) -> None:
-    """Write the change. Raises DecisionRefused if the catalog has changed since the comparison."""
-    _WRITERS[Kind(proposal.kind)](proposal)
-
-
 def _write_price(proposal: CatalogProposal) -> None:
     model = LanguageModel.objects.with_price_and_routes().get(pk=proposal.model_id)
     current = model.prices_in_force[0] if model.prices_in_force else None
@@ -301,7 +268,8 @@ def _require_unchanged(proposal: CatalogProposal, current: dict[str, Any]) -> No
 
 
 def _write_gone(proposal: CatalogProposal) -> None:
-    routes = _routes(proposal.provider).filter(model=proposal.model_id, upstream_model=proposal.upstream_model)
+    of_provider = Route.objects.filter(provider=proposal.provider)
+    routes = of_provider.filter(model=proposal.model_id, upstream_model=proposal.upstream_model)
     if not routes.filter(is_enabled=True).update(is_enabled=False):
         raise DecisionRefused("is outdated: the route is disabled, or does not exist")
 
@@ -319,6 +287,7 @@ def _write_new(proposal: CatalogProposal) -> None:
         writes.set_price(model_id, None, RateSheet.of_values(price))
 
 
+# Each writes the change. It raises DecisionRefused if the catalog has changed since the comparison.
 _WRITERS: dict[CatalogProposal.Kind, Callable[[CatalogProposal], None]] = {
     Kind.PRICE: _write_price,
     Kind.LIMITS: _write_model,
