@@ -22,11 +22,11 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """One thing that is charged for.
+    """One thing that is charged for. ``count`` names its number, in a ``Usage`` and among the columns of a completion.
 
-    ``count`` names its number, in a ``Usage`` and among the columns of a completion. ``part_of`` is the meter whose number
-    includes this one, and whose rate holds where this one has none; a meter without it costs nothing there, or with
-    ``is_asked_for`` is refused. ``spellings``: where providers report a number that has no column, as in ``reported_usage``.
+    ``part_of`` is the meter whose number includes this one, and whose rate holds where this one has none; a meter without it
+    costs nothing there, or with ``is_asked_for`` is refused. ``spellings``: where providers report a number that has no column,
+    as in ``reported_usage``.
     """
 
     name: str
@@ -88,6 +88,12 @@ COLUMNS = (
     *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens"),
     *("images", "web_searches"),
 )
+# OpenRouter's names: https://openrouter.ai/docs/client-sdks/python/components/pricing
+OPENROUTER_NAMES = {
+    **{"input": "prompt", "output": "completion", "cached_input": "input_cache_read"},
+    **{"cache_write": "input_cache_write", "cache_write_1h": "input_cache_write_1h"},
+    **{"image": "image", "web_search": "web_search"},
+}
 OTHERS = tuple(meter for meter in METERS if meter.count not in COLUMNS)
 
 # Service tiers that may have rates of their own, with their titles. A caller asks for flex or priority; "us" is inference in

@@ -136,18 +136,8 @@ def _is_chat(model_id: str, outputs: set[str]) -> bool:
     return "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
 
 
-# OpenRouter's names: https://openrouter.ai/docs/client-sdks/python/components/pricing
-_FIELDS = {
-    "input": "prompt",
-    "output": "completion",
-    "cached_input": "input_cache_read",
-    "cache_write": "input_cache_write",
-    "cache_write_1h": "input_cache_write_1h",
-    "image": "image",
-    "web_search": "web_search",
-}
 _PRICE_FIELDS = {
-    *_FIELDS.values(),
+    *meters.OPENROUTER_NAMES.values(),
     *("request", "internal_reasoning", "discount", "image_token", "image_output", "audio", "audio_output", "input_audio_cache"),
 }
 Table = dict[str, Any]  # fields of a list
@@ -202,7 +192,7 @@ def _band(tables: list[Table]) -> dict[str, int]:
     for field in ("prompt", "completion"):
         if tables[0].get(field) is None:
             raise ValueError(f"{field} is missing")
-    nanos = {name: _highest(tables, field, BY_NAME[name].unit) for name, field in _FIELDS.items()}
+    nanos = {name: _highest(tables, field, BY_NAME[name].unit) for name, field in meters.OPENROUTER_NAMES.items()}
     nanos["output"] = max(nanos["output"], _highest(tables, "internal_reasoning", meters.Unit.TOKENS))
     return {name: amount for name, amount in nanos.items() if amount or name in meters.REQUIRED}
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from completions.catalog.lookup import Listing
 from completions.models import Category, Completion, LanguageModel, ModelKind, Route
 from completions.pricing import meters, rates
-from completions.pricing.meters import METERS, Meter, Unit
+from completions.pricing.meters import METERS, OPENROUTER_NAMES, Meter, Unit
 from completions.pricing.rates import RateSheet
 from completions.request import cache_marks, reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
@@ -87,18 +87,12 @@ def model_object(listing: Listing) -> dict[str, Any]:
     }
 
 
-# OpenRouter's names of meters in ``pricing``. A meter that it does not have keeps its own.
-_PRICING_NAMES = {
-    **{"input": "prompt", "output": "completion", "cached_input": "input_cache_read"},
-    **{"cache_write": "input_cache_write", "cache_write_1h": "input_cache_write_1h"},
-}
-
-
 def _pricing(sheet: RateSheet, tier: str, above: int) -> dict[str, Any]:
     """Return dollars for each token, image or search, and those of long prompts. OpenRouter's SDKs refuse null."""
     shown = [meter for meter in METERS if not meter.is_asked_for or sheet.stated(meter.name, tier, above) is not None]
     pricing: dict[str, Any] = {
-        _PRICING_NAMES.get(meter.name, meter.name): _per_one(meter, sheet.nanos_of(meter.name, tier, above)) for meter in shown
+        OPENROUTER_NAMES.get(meter.name, meter.name): _per_one(meter, sheet.nanos_of(meter.name, tier, above))
+        for meter in shown
     }
     if bands := [] if above else sheet.bands(tier):
         pricing["above"] = [{"prompt_tokens": band, **_pricing(sheet, tier, band)} for band in bands]
@@ -658,7 +652,7 @@ class _Pricing(Shape):
     """Has a field for each meter."""
 
     def get_fields(self) -> dict[str, Any]:
-        return {_PRICING_NAMES.get(meter.name, meter.name): _price_field(meter) for meter in METERS} | super().get_fields()
+        return {OPENROUTER_NAMES.get(meter.name, meter.name): _price_field(meter) for meter in METERS} | super().get_fields()
 
 
 class BandPricing(_Pricing):
