@@ -36,22 +36,8 @@ class CompletionAdmin(NewestFirstAdmin):
     search_fields = ("id",)
     search_help_text = "The full ID of a completion, request, account or key; an account's name, or a member's email address."
     fields = (
-        *(
-            "id",
-            "request_id",
-            "provider_request_id",
-            "account",
-            "key",
-            "model",
-            "provider",
-            "attempts",
-            "failures",
-            "price_used",
-            "is_stream",
-            "end_user",
-            "tags",
-            "state",
-        ),
+        *("id", "request_id", "provider_request_id", "account", "key", "model", "provider", "attempts", "failures"),
+        *("price_used", "is_stream", "end_user", "tags", "state"),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "images", "completion_tokens"),
         *("cost", "entry", "hold"),
         *("first_token_ms", "streamed_ms", "spending_day", "at", "finished"),
@@ -107,11 +93,9 @@ class CompletionAdmin(NewestFirstAdmin):
     @admin.display(description="Usage")
     def usage(self, completion: Completion) -> str:
         """The settlement in few words, for the list."""
-        return (
-            list_values.word(SETTLEMENTS_IN_SHORT[completion.settlement], completion.settlement)
-            if completion.settlement
-            else "running"
-        )
+        if not completion.settlement:
+            return "running"
+        return list_values.word(SETTLEMENTS_IN_SHORT[completion.settlement], completion.settlement)
 
     @admin.display(description="Settlement")
     def state(self, completion: Completion) -> str:

@@ -122,20 +122,15 @@ def check_catalog(databases: Sequence[str] | None = None, **kwargs: Any) -> list
         return []
     try:
         with transaction.atomic():
-            return [*_incomplete_models(), *_private_addresses(), *_unreadable_keys()]
+            models = lookup.incomplete_models(LanguageModel.objects.all())
+            return [*(_warning(*found) for found in models), *_private_addresses(), *_unreadable_keys()]
     except ProgrammingError:  # not migrated yet: there is no catalog to check
         return []
 
 
-def _incomplete_models() -> list[CheckMessage]:
-    return [_warning(model, obstacle) for model, obstacle in lookup.incomplete_models(LanguageModel.objects.all())]
-
-
 def _warning(model: LanguageModel, obstacle: Obstacle) -> CheckMessage:
-    message = f"{model.pk} is enabled but {obstacle}, so it is not served."
-    if obstacle is Obstacle.UNPRICED:
-        return Warning(message, hint=_HINT, id="gateway.W002")
-    return Warning(message, hint=_HINT, id="gateway.W003")
+    number = "gateway.W002" if obstacle is Obstacle.UNPRICED else "gateway.W003"
+    return Warning(f"{model.pk} is enabled but {obstacle}, so it is not served.", hint=_HINT, id=number)
 
 
 _HINT = f"Give it one in a catalog file ({installation.COMMAND} load_catalog FILE.toml) or in the admin, or disable the model."

@@ -33,22 +33,10 @@ def _by_id(term: str) -> QuerySet[Completion]:
     return _completions().filter(pk__startswith=f"{_PREFIX}{match[1]}", pk__endswith=part.end)
 
 
-def _by_request(term: str) -> QuerySet[Completion]:
-    return _completions().filter(request_id=term)
-
-
-def _by_provider_request(term: str) -> QuerySet[Completion]:
-    return _completions().filter(provider_request_id=term)
-
-
 def _models(term: str) -> QuerySet[LanguageModel]:
     if len(term) < _TERM_CHARACTERS_MIN:
         return LanguageModel.objects.none()
     return LanguageModel.objects.filter(Q(pk__icontains=term) | Q(name__icontains=term)).order_by("pk")
-
-
-def _providers(term: str) -> QuerySet[Provider]:
-    return Provider.objects.filter(pk__istartswith=term).order_by("pk")
 
 
 def _routes(term: str) -> QuerySet[Route]:
@@ -57,18 +45,6 @@ def _routes(term: str) -> QuerySet[Route]:
     by_words = Q(model=model, provider=provider) if at else Q()
     asked = Q(upstream_model__iexact=term) & ~Q(upstream_model=F("model_id"))
     return Route.objects.filter(by_words if at else asked).select_related("model", "provider").order_by("pk")
-
-
-def _describe_model(model: LanguageModel) -> str:
-    return f"{model.name}{_off(model)}"
-
-
-def _describe_provider(provider: Provider) -> str:
-    return f"{provider.kind}{_off(provider)}"
-
-
-def _describe_route(route: Route) -> str:
-    return f"asks for {route.upstream_model}{_off(route)}"
 
 
 def _off(row: Any) -> str:
@@ -88,20 +64,34 @@ def _statements(term: str) -> QuerySet[Account]:
     return accounts.filter(end_of_id=end_of_id) if parsed else accounts.none()
 
 
-def _describe_statement(account: Any) -> str:
-    return f"statement of {account.month:%B %Y}"
-
-
 def _page_of_statement(account: Any) -> str:
     return reverse("admin:billing_account_month", args=[account.pk, account.month.year, account.month.month])
 
 
 FINDERS = [
     Finder(Completion, _by_id, _describe, "a completion's ID, or its beginning"),
-    Finder(Completion, _by_request, _describe, "a request ID (x-request-id)"),
-    Finder(Completion, _by_provider_request, _describe, "a provider's own ID of a request"),
-    Finder(LanguageModel, _models, _describe_model, "a part of a model's ID or name"),
-    Finder(Provider, _providers, _describe_provider, "a provider, or its beginning"),
-    Finder(Route, _routes, _describe_route, "a model as a provider calls it, or a route, such as acme/large at openai"),
-    Finder(Account, _statements, _describe_statement, "the number of a monthly statement", address=_page_of_statement),
+    Finder(Completion, lambda term: _completions().filter(request_id=term), _describe, "a request ID (x-request-id)"),
+    Finder(
+        Completion, lambda term: _completions().filter(provider_request_id=term), _describe, "a provider's own ID of a request"
+    ),
+    Finder(LanguageModel, _models, lambda model: f"{model.name}{_off(model)}", "a part of a model's ID or name"),
+    Finder(
+        Provider,
+        lambda term: Provider.objects.filter(pk__istartswith=term).order_by("pk"),
+        lambda provider: f"{provider.kind}{_off(provider)}",
+        "a provider, or its beginning",
+    ),
+    Finder(
+        Route,
+        _routes,
+        lambda route: f"asks for {route.upstream_model}{_off(route)}",
+        "a model as a provider calls it, or a route, such as acme/large at openai",
+    ),
+    Finder(
+        Account,
+        _statements,
+        lambda account: f"statement of {account.month:%B %Y}",
+        "the number of a monthly statement",
+        address=_page_of_statement,
+    ),
 ]

@@ -26,10 +26,6 @@ def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
     }
 
 
-def _months(request: HttpRequest, account: Account) -> dict[str, Any]:
-    return {"months": statement_pages.months_of(account)}
-
-
 SECTIONS = [
     Section(
         40,
@@ -39,5 +35,12 @@ SECTIONS = [
         "admin/completions/account/completions.html",
         _latest,
     ),
-    Section(55, "months", "Monthly statements", "billing.view_ledgerentry", "admin/completions/account/months.html", _months),
+    Section(
+        55,
+        "months",
+        "Monthly statements",
+        "billing.view_ledgerentry",
+        "admin/completions/account/months.html",
+        lambda request, account: {"months": statement_pages.months_of(account)},
+    ),
 ]

@@ -70,7 +70,8 @@ class PlaygroundForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.for_account = for_account
         self.fields["account"].initial = str(for_account.pk)
-        self.models = _options(models)
+        ordered = sorted(models, key=lambda each: bool(each.alias))  # the aliases last, with the models that they mean now
+        self.models = list(map(_option, ordered))
 
     def clean_model(self) -> str:
         model = str(self.cleaned_data["model"])
@@ -116,15 +117,6 @@ def _is_message(message: Any) -> bool:
     return isinstance(content, str) and not _NO_TEXT.search(content)
 
 
-def _options(models: list[Listing]) -> list[ModelOption]:
-    """Return the models, and then the aliases with the models that they mean now."""
-    ordered = sorted(models, key=lambda each: bool(each.alias))  # which keeps the order of either
-    return [ModelOption(_id(each), _label(each), each.price.input_nanos, each.price.output_nanos) for each in ordered]
-
-
-def _label(listing: Listing) -> str:
-    return f"Best by ranking, now {listing.model.name}" if listing.alias else listing.model.name
-
-
-def _id(listing: Listing) -> str:
-    return listing.alias or listing.model.pk
+def _option(listing: Listing) -> ModelOption:
+    label = f"Best by ranking, now {listing.model.name}" if listing.alias else listing.model.name
+    return ModelOption(listing.alias or listing.model.pk, label, listing.price.input_nanos, listing.price.output_nanos)

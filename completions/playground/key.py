@@ -28,14 +28,10 @@ def find_or_make(request: HttpRequest, account: Account, *, makes_another: bool)
             return key
         if account.keys.filter(name__iexact=NAME).exists() and not makes_another:
             return None
-        return _make(request, account)
+        limit = SpendingLimit(LIMIT_CENTS, SpendingType.RECURRING.value, SpendingPeriod.MONTHLY.value)
+        return acts.make_key(request, account, name=NAME, created_by=request.user, limit=limit)[0]
 
 
 def _usable(account: Account) -> ApiKey | None:
     not_expired = Q(expires_at=None) | Q(expires_at__gt=Now())
     return account.keys.filter(not_expired, name__iexact=NAME, revoked_at=None).order_by("pk").first()
-
-
-def _make(request: HttpRequest, account: Account) -> ApiKey:
-    limit = SpendingLimit(LIMIT_CENTS, SpendingType.RECURRING.value, SpendingPeriod.MONTHLY.value)
-    return acts.make_key(request, account, name=NAME, created_by=request.user, limit=limit)[0]

@@ -54,7 +54,10 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     form = PlaygroundForm(account, models, request.POST)
     caller = _caller(request, account, form)
     if caller is None:
-        return _refusal(request, form) if is_streamed else _page(request, form, turns=form.cleaned_data.get("earlier", ()))
+        if not is_streamed:
+            return _page(request, form, turns=form.cleaned_data.get("earlier", ()))
+        name, messages = next(iter(form.errors.items()))
+        return error_replies.respond(errors.InvalidRequest(str(messages[0]), param=name), request)
     fields = form.fields_of_request(is_streamed=is_streamed)
     reply = completion.send(request, caller, fields)
     return reply if is_streamed else _answered(request, form, fields, reply)
@@ -82,11 +85,6 @@ def _caller(request: HttpRequest, account: Account, form: PlaygroundForm) -> Cal
         form.add_error("makes_key", _REVOKED)
         return None
     return Caller(found.pk, account.pk)
-
-
-def _refusal(request: HttpRequest, form: PlaygroundForm) -> HttpResponse:
-    name, messages = next(iter(form.errors.items()))
-    return error_replies.respond(errors.InvalidRequest(str(messages[0]), param=name), request)
 
 
 def _read(response: HttpResponseBase) -> Reply:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from itertools import groupby
 
 from completions.catalog import lookup
-from completions.catalog.lookup import Listing
 from completions.models import LanguageModel, ModelKind, Price
 from completions.pricing.rates import STANDARD
 from completions.statistics import measurements
@@ -38,12 +37,8 @@ class ListedModel:
     def abilities(self) -> list[str]:
         """What it can do beyond text."""
         model = self.model
-        given = {
-            "Embeddings": self.is_embedding,
-            "Images": model.image_support,
-            "Tools": model.function_calling,
-            "Reasoning": model.reasoning,
-        }
+        given = {"Embeddings": self.is_embedding, "Images": model.image_support}
+        given |= {"Tools": model.function_calling, "Reasoning": bool(model.reasoning)}
         return [title for title, has in given.items() if has]
 
     @property
@@ -162,15 +157,13 @@ def _read(previous: Facts | None) -> Facts:
         measured = measurements.measure_models(pool.database_time() - WINDOW)
     routes = [route for each in listings for route in each.model.enabled_routes if route.provider.is_enabled]
     return Facts(
-        models={each.model.pk: _listed(each, measured) for each in listings},
+        models={
+            each.model.pk: ListedModel(each.model, each.price, each.is_available, measured.get(each.model.pk, _NOTHING))
+            for each in listings
+        },
         providers=len({route.provider_id for route in routes}),
         first_token=_words(measured[None].first_token_p50_ms),
     )
-
-
-def _listed(listing: Listing, measured: dict[str | None, MeasuredModel]) -> ListedModel:
-    found = measured.get(listing.model.pk, _NOTHING)
-    return ListedModel(listing.model, listing.price, listing.is_available, found)
 
 
 def _use(each: ListedModel) -> tuple[bool, int, str]:

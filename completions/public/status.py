@@ -248,9 +248,6 @@ def _kind_of_day(count: Count) -> str:
     return "good" if count.percent >= _GOOD_PERCENT else "some" if count.percent >= _DEGRADED_PERCENT else "bad"
 
 
-# --- Incidents ------------------------------------------------------------------------------------------------------
-
-
 def _latest_incidents(now: datetime) -> Iterator[Incident]:
     """Return the latest incidents: those that last, and those of the last days."""
     latest = Incident.objects.order_by("-began_at").prefetch_related("updates")[:INCIDENTS_MAX]

@@ -129,7 +129,8 @@ def _write(day: date) -> list[File] | None:
         written = [files.write(day, _lines(cursor, day))] if settings.ARCHIVE_DIR else []
         if any(file.rows != archived.completions for file in written):
             raise files.Damaged(f"{day}: {written[0].rows} completions were written, and there are {archived.completions}.")
-        archived.files, archived.written_at = [asdict(file) for file in written], _statement_time(cursor)
+        cursor.execute("SELECT statement_timestamp()")
+        archived.files, archived.written_at = [asdict(file) for file in written], cursor.fetchone()[0]
         archived.save()
         return written
 
@@ -142,25 +143,15 @@ def _claimed(day: date) -> Iterator[ArchivedDay | None]:
 
 
 def _lines(cursor: CursorWrapper, day: date) -> Iterator[str]:
-    with cursor.copy(f"COPY ({_rendered(_ROWS, day)}) TO STDOUT") as copy:
+    bounds = {name: f"'{value.isoformat()}'::date" for name, value in _bounds(day).items()}  # COPY takes no parameters
+    with cursor.copy(f"COPY ({_ROWS % bounds}) TO STDOUT") as copy:
         copy.set_types(["text"])
         for (line,) in copy.rows():
             yield line
 
 
-def _rendered(sql: str, day: date) -> str:
-    """Return the SQL with its values, which are days: COPY takes no parameters."""
-    return sql % {name: f"'{value.isoformat()}'::date" for name, value in _bounds(day).items()}
-
-
 def _bounds(day: date) -> dict[str, date]:
     return {"day": day, "until": day + _DAY}
-
-
-def _statement_time(cursor: CursorWrapper) -> datetime:
-    cursor.execute("SELECT statement_timestamp()")
-    moment: datetime = cursor.fetchone()[0]
-    return moment
 
 
 def _deletions(day: date) -> Iterator[tuple[str, dict[str, Any]]]:

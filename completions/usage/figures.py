@@ -139,19 +139,10 @@ def is_behind(account: Account) -> bool:
 def _select(
     query: str, account_id: UUID, since: datetime, until: datetime, grouping: Grouping, values: dict[str, Any] | None = None
 ) -> list[Any]:
+    span = {"account": account_id, "since": since, "until": until}
     told = _TOLD_BY_COLUMN[grouping.column] if grouping.column else _TOLD_BY_LABEL
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"WITH {told} {query}",
-            {
-                "account": account_id,
-                "since": since,
-                "until": until,
-                "name": grouping.label_name,
-                "entries_max": LIVE_MAX,
-                **(values or {}),
-            },
-        )
+        cursor.execute(f"WITH {told} {query}", {**span, "name": grouping.label_name, "entries_max": LIVE_MAX, **(values or {})})
         return list(cursor.fetchall())
 
 

@@ -35,17 +35,14 @@ def write_usage(
         rows = figures.read_groups(account, since, until, grouping)
         pool.release_connection()
         span = [timestamps.iso_millis(since), timestamps.iso_millis(until), csv_text.text_cell(title)]
-        yield from _in_parts([[*span, *_group_cells(group, grouping, key_names), *_cells(used)] for group, used in rows])
+        names = key_names if grouping == figures.KEY else {}
+        yield from _in_parts([[*span, *_cells(group, used, names)] for group, used in rows])
 
 
-def _group_cells(group: Group, grouping: Grouping, key_names: Mapping[str, str]) -> list[Any]:
-    kind = "value" if group.kind is Kind.TOLD else "none"
-    name = key_names.get(group.value, "") if grouping == figures.KEY else ""
-    return [kind, csv_text.text_cell(group.value), csv_text.text_cell(name)]
-
-
-def _cells(used: Sums) -> list[Any]:
+def _cells(group: Group, used: Sums, names: Mapping[str, str]) -> list[Any]:
     return [
+        "value" if group.kind is Kind.TOLD else "none",
+        *map(csv_text.text_cell, (group.value, names.get(group.value, ""))),
         *(used.requests, used.errors, used.prompt_tokens, used.completion_tokens),
         *(dollars.format_plain(used.cost_nanos), used.first_tokens, used.mean_first_token_ms),
     ]
@@ -56,45 +53,35 @@ def _in_parts(rows: list[list[Any]]) -> Generator[bytes, None, None]:
         yield csv_text.write_lines(rows[first : first + _ROWS_AT_ONCE])
 
 
-# --- FOCUS --------------------------------------------------------------------------------------------------------
-
-_OURS = "Model Gateway"
-_CONSTANT = {
+_EMPTY = ("ChargeClass", "ContractedUnitPrice", "ListUnitPrice", "RegionId", "RegionName", "SkuPriceId", "SubAccountId")
+_CONSTANT: dict[str, str | None] = {
+    **dict.fromkeys((*_EMPTY, "SubAccountName")),
+    **dict.fromkeys(("InvoiceIssuerName", "ProviderName", "PublisherName", "ServiceName"), "Model Gateway"),
+    **dict.fromkeys(("ConsumedUnit", "PricingUnit"), "Tokens"),
     "BillingAccountType": "Prepaid account",
     "BillingCurrency": "USD",
     "ChargeCategory": "Usage",
-    "ChargeClass": None,
     "ChargeFrequency": "Usage-Based",
-    "ConsumedUnit": "Tokens",
-    "ContractedUnitPrice": None,
-    "InvoiceIssuerName": _OURS,
-    "ListUnitPrice": None,
     "PricingCategory": "Standard",
-    "PricingUnit": "Tokens",
-    "ProviderName": _OURS,
-    "PublisherName": _OURS,
-    "RegionId": None,
-    "RegionName": None,
     "ServiceCategory": "AI and Machine Learning",
-    "ServiceName": _OURS,
     "ServiceSubcategory": "Generative AI",
-    "SkuPriceId": None,
-    "SubAccountId": None,
-    "SubAccountName": None,
 }
 FOCUS_COLUMNS = sorted(
     {
         *_CONSTANT,
+        *("BilledCost", "BillingAccountId", "BillingAccountName", "BillingPeriodEnd", "BillingPeriodStart"),
+        *("ChargeDescription", "ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ContractedCost", "EffectiveCost"),
         *(
-            "BilledCost",
-            "BillingAccountId",
-            "BillingAccountName",
-            "BillingPeriodEnd",
-            "BillingPeriodStart",
-            "ChargeDescription",
+            "ListCost",
+            "PricingQuantity",
+            "ResourceId",
+            "ResourceName",
+            "ResourceType",
+            "SkuId",
+            "Tags",
+            "x_Errors",
+            "x_Requests",
         ),
-        *("ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ContractedCost", "EffectiveCost", "ListCost"),
-        *("PricingQuantity", "ResourceId", "ResourceName", "ResourceType", "SkuId", "Tags", "x_Errors", "x_Requests"),
     },
     key=lambda name: (name.startswith("x_"), name),
 )

@@ -1,6 +1,6 @@
 """The usage page of an account, and its files. Every member opens them, as the statement."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from urllib.parse import urlencode
@@ -41,8 +41,12 @@ class Query:
     @classmethod
     def of(cls, parameters: Mapping[str, str], now: datetime) -> "Query":
         """Read the query string. Invalid parameters get their defaults, so that old bookmarks open."""
-        by, grouping = _read_grouping(parameters.get("by", ""))
-        measure = parameters.get("show", "")
+        by, measure = parameters.get("by", ""), parameters.get("show", "")
+        if by.startswith(_TAG) and by != _TAG:
+            grouping = Grouping(label_name=by.removeprefix(_TAG))
+        else:
+            by = by if by in _GROUPINGS else "model"
+            grouping = _GROUPINGS[by]
         shown, error = _read_range(parameters, now)
         if grouping.label_name is not None and shown.since < now - sums.HOURS_KEPT:
             shown = replace(shown, has_hours=False)
@@ -59,13 +63,6 @@ class Query:
         return "?" + urlencode({"range": self.shown.name, **days, "by": self.by, "show": self.measure, **changes})
 
 
-def _read_grouping(by: str) -> tuple[str, Grouping]:
-    if by.startswith(_TAG) and by != _TAG:
-        return by, Grouping(label_name=by.removeprefix(_TAG))
-    by = by if by in _GROUPINGS else "model"
-    return by, _GROUPINGS[by]
-
-
 def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, str]:
     name = parameters.get("range", ranges.DEFAULT)
     if name != ranges.OWN:
@@ -80,9 +77,6 @@ def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, st
     return ranges.own(first, last, now), ""
 
 
-# --- The page -----------------------------------------------------------------------------------------------------
-
-
 @require_safe
 @member_page
 def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
@@ -90,6 +84,8 @@ def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
     query = Query.of(request.GET, pool.database_time())
     found = figures.read(account, query.shown, query.grouping)
     before = figures.read_total(account, query.shown.before_since, query.shown.before_until)
+    groupings = {name: name.capitalize() for name in _GROUPINGS}
+    groupings |= {f"{_TAG}{name}": f"Tag {name}" for name in figures.read_tag_names(account)} | {query.by: query.title}
     names, measure = _names(account, query, found.groups), plot.MEASURES[query.measure]
     context = {
         "query": query,
@@ -98,7 +94,7 @@ def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
         "plot": plot.build_plot(query.shown, found, names, measure),
         "lines": plot.build_lines(found, names, _addresses(query, found.groups), measure),
         "presets": _links(query, "range", ranges.PRESETS.items(), query.shown.name),
-        "groupings": _links(query, "by", _grouping_titles(account, query), query.by),
+        "groupings": _links(query, "by", groupings.items(), query.by),
         "measures": _links(query, "show", [(name, each.title) for name, each in plot.MEASURES.items()], query.measure),
         "is_behind": figures.is_behind(account),
         "has_usage": any(found.total),
@@ -119,12 +115,6 @@ class Link:
 
 def _links(query: Query, parameter: str, choices: Iterable[tuple[str, str]], current: str) -> list[Link]:
     return [Link(title, query.address(**{parameter: value}), value == current) for value, title in choices]
-
-
-def _grouping_titles(account: Account, query: Query) -> list[tuple[str, str]]:
-    titles = {name: name.capitalize() for name in _GROUPINGS}
-    titles |= {f"{_TAG}{name}": f"Tag {name}" for name in figures.read_tag_names(account)}
-    return list({**titles, query.by: query.title}.items())
 
 
 def _names(account: Account, query: Query, groups: Iterable[Group]) -> dict[Group, str]:
@@ -165,64 +155,44 @@ class Headline:
 
 def _headlines(now: Sums, before: Sums) -> list[Headline]:
     spent = plot.describe_change(now.cost_nanos, before.cost_nanos)
+    errors = f"{now.errors:,} ({100 * now.errors / now.requests:.1f} %)" if now.errors else "0"
+    now_ms, before_ms = now.mean_first_token_ms, before.mean_first_token_ms
     counts = [("Requests", now.requests, before.requests), ("Tokens", now.tokens, before.tokens)]
     return [
         Headline("Spent", "", spent, "", now.cost_nanos, before.cost_nanos),
         *(Headline(title, f"{new:,}", plot.describe_change(new, old), f"{old:,}") for title, new, old in counts),
-        Headline("Errors", _errors(now), plot.describe_change(now.errors, before.errors), f"{before.errors:,}"),
-        Headline(
-            "Time to first token",
-            _seconds(now.mean_first_token_ms),
-            plot.describe_change(now.mean_first_token_ms, before.mean_first_token_ms),
-            _seconds(before.mean_first_token_ms),
-        ),
+        Headline("Errors", errors, plot.describe_change(now.errors, before.errors), f"{before.errors:,}"),
+        Headline("Time to first token", _seconds(now_ms), plot.describe_change(now_ms, before_ms), _seconds(before_ms)),
     ]
-
-
-def _errors(used: Sums) -> str:
-    return f"{used.errors:,} ({100 * used.errors / used.requests:.1f} %)" if used.errors else "0"
 
 
 def _seconds(milliseconds: int | None) -> str:
     return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
 
 
-# --- Files ------------------------------------------------------------------------------------------------------------------
-
-
 @require_POST
 @member_page
 def download_usage(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the groups of each day as CSV."""
-    return _download(
-        request,
-        account,
-        "usage.csv",
-        lambda query, key_names: files.write_usage(account, query.shown, query.grouping, query.title, key_names),
-    )
+    query, names = Query.of(request.GET, pool.database_time()), _key_names(account)
+    lines = files.write_usage(account, query.shown, query.grouping, query.title, names)
+    return _download(request, account, query, "usage.csv", lines)
 
 
 @require_POST
 @member_page
 def download_focus(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the usage of each day in FOCUS columns."""
-    return _download(
-        request,
-        account,
-        "focus.csv",
-        lambda query, key_names: files.write_focus(account, query.shown, query.grouping, key_names),
-    )
+    query, names = Query.of(request.GET, pool.database_time()), _key_names(account)
+    lines = files.write_focus(account, query.shown, query.grouping, names)
+    return _download(request, account, query, "focus.csv", lines)
 
 
 def _download(
-    request: HttpRequest,
-    account: Account,
-    filename: str,
-    write: Callable[[Query, dict[str, str]], Generator[bytes, None, None]],
+    request: HttpRequest, account: Account, query: Query, filename: str, lines: Generator[bytes, None, None]
 ) -> HttpResponseBase:
-    query = Query.of(request.GET, pool.database_time())
     response = downloads.respond(
-        write(query, _key_names(account)),
+        lines,
         filename=filename,
         content_type=files.CONTENT_TYPE,
         downloader=f"user {request.user.pk}",

@@ -20,10 +20,6 @@ class Measure:
     exact: Callable[[Sequence[int]], list[str]]  # of a column
 
 
-def _rounded_usd(nanos: int) -> str:
-    return dollars.show(nanos).shown
-
-
 def _number(value: int) -> str:
     return f"{value:,}"
 
@@ -33,7 +29,9 @@ def _numbers(values: Sequence[int]) -> list[str]:
 
 
 MEASURES = {
-    "spend": Measure("Spending", lambda used: used.cost_nanos, _rounded_usd, dollars.format_exact_column),
+    "spend": Measure(
+        "Spending", lambda used: used.cost_nanos, lambda nanos: dollars.show(nanos).shown, dollars.format_exact_column
+    ),
     "requests": Measure("Requests", lambda used: used.requests, _number, _numbers),
     "tokens": Measure("Tokens", lambda used: used.tokens, _number, _numbers),
 }

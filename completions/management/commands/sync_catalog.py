@@ -41,7 +41,8 @@ class Command(OperatorCommand):
             except SyncFailed as failure:
                 failures[provider.pk] = str(failure)
         facts = {"providers": [_facts(report) for report in reports], "failures": failures}
-        self.write_result(options, facts, _sentences(reports) or "No list was read.")
+        lines = [line for report in reports for line in _lines(report)]
+        self.write_result(options, facts, "\n".join(lines) or "No list was read.")
         if failures:
             raise CommandError("\n".join(f"{provider} {reason}." for provider, reason in failures.items()))
 
@@ -78,10 +79,6 @@ def _change(proposal: CatalogProposal) -> dict[str, Any]:
         "old": proposal.old,
         "new": proposal.new,
     }
-
-
-def _sentences(reports: list[Report]) -> str:
-    return "\n".join(line for report in reports for line in _lines(report))
 
 
 def _lines(report: Report) -> list[str]:
