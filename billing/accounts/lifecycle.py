@@ -27,10 +27,7 @@ class SeveralAccounts(LookupError):
 
 
 def open_account(email: str, *, name: str) -> tuple[Account, bool]:
-    """Return the account that the user owns and whether it is new. Makes the user, without a password, if there is none.
-
-    Idempotent: an owner of an account keeps it and its name. Raises SeveralAccounts.
-    """
+    """Return the account that a user owns, and whether it is new. A new user has no password. Raises SeveralAccounts."""
     with transaction.atomic():
         address = email_addresses.read(email)
         User.objects.get_or_create(email=address, defaults={"password": make_password(None)})
@@ -124,12 +121,6 @@ def active_owners(account: Account) -> QuerySet[User]:
 def find_open_closing(account: Account) -> AccountClosing | None:
     """Return the owner's closing of the account that can be undone, or that waits for its refund."""
     return AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).first()
-
-
-def may_be_closed_by_staff(account: Account) -> bool:
-    """Say whether it is open, or an owner could reopen it."""
-    closing = find_open_closing(account)
-    return account.is_active or (closing is not None and closing.kept_closed_at is None)
 
 
 def is_being_refunded(account: Account) -> bool:

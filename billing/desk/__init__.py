@@ -3,7 +3,6 @@
 - ``search``    finds accounts, people, ledger entries and holds
 - ``sections``  holds, ledger, members and acts of staff on an account's page
 - ``acts``      what staff do with an account, each a form that does what it says; ``money_acts`` move money
-- ``closing_notices``  mails to owners of accounts that staff closed or reopened
 - ``pages``     their pages, which ``admin`` adds to an account's
 - ``panels``    credits and the audit of the book, on the home page
 - ``denials``   which permission a page needs, and who has it

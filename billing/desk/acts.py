@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from billing import staff_permissions
 from billing.accounts import lifecycle
-from billing.desk import closing_notices
+from billing.members import notices
 from billing.models import Account, User
 from billing.sign_in import mails
 from billing.staff.people_admin import staff_of
@@ -74,15 +74,19 @@ class StaffAct(ReasonForm):
     def close_account(self) -> None:
         """Close it. No owner can undo their closing from now on, but what that promised stays: the refund, and the erasure."""
         lifecycle.set_active(self.account, is_active=False)
-        closing = lifecycle.find_open_closing(self.account)
-        if closing and closing.kept_closed_at is None:
-            closing.kept_closed_at = pool.database_time()
-            closing.save(update_fields=["kept_closed_at"])
-        closing_notices.tell_of_closing(self.account, closing)
+        then = "You can ask us to refund what is left and to erase personal data, in the Settings of your dashboard."
+        if closing := lifecycle.find_open_closing(self.account):
+            refund = " What is left of payments is refunded." if closing.is_refunded else ""
+            then = f"As an owner asked, personal data is erased on {closing.erase_at:%-d %b %Y}.{refund}"
+            if closing.kept_closed_at is None:
+                closing.kept_closed_at = pool.database_time()
+                closing.save(update_fields=["kept_closed_at"])
+        then = f"Its keys have stopped, and only our support can reopen it. {then}"
+        notices.tell_owners_of_closing(self.account, "account_by_staff", act="closed", then=then)
 
 
 class Close(StaffAct):
-    """Closes an account: its keys are refused from then on. If its owner closed it before, only staff can reopen it now."""
+    """Closes an account, or one that its owner closed: then only staff can reopen it. Its keys are refused from then on."""
 
     name = "close"
     title = submit = "Close account"
@@ -92,7 +96,8 @@ class Close(StaffAct):
 
     @classmethod
     def is_possible(cls, account: Account) -> bool:
-        return lifecycle.may_be_closed_by_staff(account)
+        closing = lifecycle.find_open_closing(account)
+        return account.is_active or (closing is not None and closing.kept_closed_at is None)
 
     def clean(self) -> dict[str, Any]:
         if not self.is_possible(self.account):
@@ -129,7 +134,8 @@ class Reopen(StaffAct):
         if closing := lifecycle.find_open_closing(self.account):
             closing.undone_at = pool.database_time()
             closing.save(update_fields=["undone_at"])
-        closing_notices.tell_of_reopening(self.account)
+        then = "Its keys work again, except those that are revoked or expired. No personal data is erased."
+        notices.tell_owners_of_closing(self.account, "account_by_staff", act="reopened", then=then)
         self.record(request, Activity.Act.REOPENED, "Reopened the account.")
         return "The account is open. Its keys work again, except those that are revoked or expired."
 
