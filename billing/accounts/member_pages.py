@@ -22,15 +22,6 @@ _ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a me
 Page = Callable[..., HttpResponseBase]
 
 
-@dataclass(frozen=True)
-class AccountChoice:
-    """One account that the member can select."""
-
-    id: str
-    name: str
-    is_chosen: bool
-
-
 def _may(permission: Permission, *, while_open: bool = False) -> property:
     """Say in templates whether the member's role has the permission, for some only while the account is open."""
     return property(lambda member: member.may(permission) and (member.account_is_active or not while_open))
@@ -45,7 +36,7 @@ class Member:
     role: Role
     account_name: str
     account_is_active: bool
-    choices: list[AccountChoice]
+    choices: list[dict[str, Any]]  # the accounts that the member can select
     low_below_nanos: int | None = None  # the threshold of alerts, if the balance of an account that had credit is below it
 
     def may(self, permission: Permission) -> bool:
@@ -141,7 +132,7 @@ def _member(request: HttpRequest, chosen: Membership, memberships: list[Membersh
         account_name=chosen.account.name,
         account_is_active=chosen.account.is_active,
         low_below_nanos=chosen.account.warning_threshold_nanos if chosen.account.is_low and chosen.account.last_seq else None,
-        choices=[AccountChoice(str(one.account_id), one.account.name, one == chosen) for one in memberships],
+        choices=[{"id": str(one.account_id), "name": one.account.name, "is_chosen": one == chosen} for one in memberships],
     )
 
 
@@ -150,7 +141,7 @@ def _member(request: HttpRequest, chosen: Membership, memberships: list[Membersh
 def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
     """Select another of the member's accounts."""
     chosen = request.POST.get("account", "")
-    if chosen not in {choice.id for choice in member_of(request).choices}:
+    if chosen not in {choice["id"] for choice in member_of(request).choices}:
         raise Http404
     request.session[_ACCOUNT_SESSION_KEY] = chosen
     return redirect("dashboard")
