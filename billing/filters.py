@@ -1,7 +1,4 @@
-"""The query parameters of GET /api/billing/ledger and /api/billing/ledger.csv.
-
-They fill in an ``EntryFilter``. ``billing.ledger.reading`` reads the selected entries by index seeks.
-"""
+"""The query parameters of GET /api/billing/ledger and /api/billing/ledger.csv, which fill in an ``EntryFilter``."""
 
 from typing import Any
 

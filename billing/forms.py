@@ -18,18 +18,8 @@ class DollarsField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value)
-        return None if text is None else self._cents(text)
-
-    def run_validators(self, value: Any) -> None:
-        """Skip the validators of CharField, which check text; ``_cents`` checks the bounds of the amount."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return dollars.format_plain(money.nanos(value)) if isinstance(value, int) else value
-
-    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
-        return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
-
-    def _cents(self, text: str) -> int:
+        if text is None:
+            return None
         if (nanos := dollars.read_usd(text, decimals_max=2)) is None:
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
         cents = money.floor_cents(nanos)
@@ -38,6 +28,15 @@ class DollarsField(forms.CharField):
         if cents > self.max_cents:
             raise forms.ValidationError(f"The maximum is {dollars.format_cents(self.max_cents)}.")
         return cents
+
+    def run_validators(self, value: Any) -> None:
+        """Skip the validators of CharField, which check text; ``to_python`` checks the bounds of the amount."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return dollars.format_plain(money.nanos(value)) if isinstance(value, int) else value
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
 
 
 class SelectedAccountForm(forms.Form):

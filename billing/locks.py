@@ -21,10 +21,7 @@ def lock_users(user_ids: Collection[int]) -> None:
 
 
 def lock_account(account_id: UUID) -> Account:
-    """Return one account, locked until the transaction ends. Raises Account.DoesNotExist.
-
-    Raises ServiceUnavailable if it has just moved to another cell: whoever tries again finds it there.
-    """
+    """Return one account, locked until the transaction ends. Raises DoesNotExist; ServiceUnavailable if it has just moved."""
     try:
         return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
     except Account.DoesNotExist:

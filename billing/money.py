@@ -39,10 +39,7 @@ def entry_cents(*, amount_nanos: int, balance_after_nanos: int) -> int:
 
 
 def round_up(price_times_tokens: int) -> int:
-    """Return a charge in nanodollars, rounded up; the argument is nanodollars per million tokens, times tokens.
-
-    The only rounding of a charge.
-    """
+    """Return nanodollars, rounded up, of nanodollars per million tokens times tokens. The only rounding of a charge."""
     return -(-price_times_tokens // TOKENS_PER_PRICE)
 
 

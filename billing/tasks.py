@@ -19,10 +19,7 @@ logger = logging.getLogger("gateway.audit")
 
 @periodic(retries=20, each_cell=True)  # its next turn is a day later
 def verify_ledger() -> int:
-    """Check what was booked since the last run, and some of what was signed off before.
-
-    Log each violation, and return how many invariants are violated.
-    """
+    """Check what was booked since the last run, and some of what was signed off. Return how many invariants are violated."""
     violations = signed_days.verify(pool.database_time())
     for violation in violations:
         logger.error("%s; the first: %s", violation, violation.rows[0])

@@ -167,10 +167,7 @@ def record(delivery: AlertDelivery, attempt: Attempt) -> None:
 
 
 def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt) -> None:
-    """Note since when the endpoint fails, and pause it if it is useless when a delivery is given up.
-
-    It is useless if it is gone, or if it has received nothing for DISABLED_AFTER.
-    """
+    """Note since when the endpoint fails. Pause one that is gone, or got nothing for DISABLED_AFTER, at a given-up delivery."""
     now = pool.database_time()
     endpoint.failing_since = None if attempt.has_arrived else endpoint.failing_since or now
     is_useless = endpoint.failing_since is not None and endpoint.failing_since <= now - DISABLED_AFTER

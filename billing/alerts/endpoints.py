@@ -1,7 +1,4 @@
-"""Webhook endpoints of an account: made, changed and tested under the lock of the account.
-
-A secret is encrypted with ``secretbox`` and is shown once, by the page that makes it.
-"""
+"""Webhook endpoints of an account: made, changed and tested under its lock. Secrets are encrypted, and shown once."""
 
 from datetime import timedelta
 

@@ -48,15 +48,11 @@ def _write(entry: LedgerEntry) -> bool:
         locks.lock_account(entry.account_id)
         if not _find_without_notice().filter(pk=entry.pk).exists():
             return False
-        AccountAlert.objects.create(account_id=entry.account_id, kind=_kind(entry), data=_data(entry))
+        kind = _Kind.CREDIT_TAKEN_BACK if entry.type == _Type.REFUND_DEBIT else _Kind.CREDIT_BOOKED
+        if entry.type == _Type.CREDIT_PURCHASE and "reason" not in entry.metadata:  # which a refund that came back has
+            kind = _Kind.PAYMENT_BOOKED
+        AccountAlert.objects.create(account_id=entry.account_id, kind=kind, data=_data(entry))
     return True
-
-
-def _kind(entry: LedgerEntry) -> _Kind:
-    if entry.type == _Type.REFUND_DEBIT:
-        return _Kind.CREDIT_TAKEN_BACK
-    is_payment = entry.type == _Type.CREDIT_PURCHASE and "reason" not in entry.metadata  # which a refund that came back has
-    return _Kind.PAYMENT_BOOKED if is_payment else _Kind.CREDIT_BOOKED
 
 
 def _data(entry: LedgerEntry) -> dict[str, Any]:

@@ -71,7 +71,10 @@ def describe(alert: AccountAlert) -> Words:
         case Kind.KEY_AT_LIMIT:
             return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
         case Kind.TOP_UP_STOPPED:
-            return Words(_TOP_UP_TITLES.get(data.get("cause", ""), "The automatic top-up stopped"), _advised(data))
+            is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
+            reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]
+            title = _TOP_UP_TITLES.get(data.get("cause", ""), "The automatic top-up stopped")
+            return Words(title, f"{reason} {data.get('advice', '')}".strip())  # older alerts have no cause, and no advice
         case Kind.PAYMENT_TAKEN_BACK:
             return Words(
                 f"A payment was taken back: {usd['amount_nanos']}", f"{data['reason']}. Your balance was reduced by it."
@@ -114,13 +117,6 @@ def _end(data: dict[str, Any]) -> tuple[str, str]:
     if successor:
         return f"{data['model']} has a successor", successor
     return f"{data['model']} stays", "The announced end is withdrawn."
-
-
-def _advised(data: dict[str, Any]) -> str:
-    """Return the reason and what to do; of an alert from before causes were told, the reason alone."""
-    is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
-    reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]
-    return f"{reason} {data.get('advice', '')}".strip()
 
 
 def _reason(data: dict[str, Any]) -> str:

@@ -81,10 +81,11 @@ def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> dict[str, An
 
 
 def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
-    """Return in words how long the balance lasts; empty if too little is known."""
-    match estimate_days(balance_nanos, spent_nanos):
-        case None:
-            return ""
+    """Return in words how long the balance lasts at the mean of these days; empty if too few of them had any spending."""
+    days_nanos = list(spent_nanos)
+    if balance_nanos <= 0 or sum(nanos > 0 for nanos in days_nanos) < PACE_DAYS_MIN:
+        return ""
+    match balance_nanos * len(days_nanos) // sum(days_nanos):
         case 0:
             return "less than a day"
         case 1:
@@ -93,14 +94,3 @@ def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
             return "more than a year"
         case days:
             return f"{days} days"
-
-
-def estimate_days(balance_nanos: int, spent_nanos: Iterable[int]) -> int | None:
-    """Return for how many days the balance lasts, up to LASTS_DAYS_MAX + 1, if each costs the mean of what these days did.
-
-    None if too few of them had any spending to call it a pace, or nothing is left.
-    """
-    days = list(spent_nanos)
-    if balance_nanos <= 0 or sum(nanos > 0 for nanos in days) < PACE_DAYS_MIN:
-        return None
-    return min(balance_nanos * len(days) // sum(days), LASTS_DAYS_MAX + 1)

@@ -1,7 +1,4 @@
-"""Finds accounts by address, name and id, ledger entries by id and by payment, and what else belongs to them.
-
-Receipts and invoices are found by their number, also as it stands in the name of an invoice's file.
-"""
+"""Finds accounts by address, name or ID, entries by ID, payment, receipt or invoice, and what else belongs to them."""
 
 import json
 import re
@@ -44,10 +41,7 @@ def _accounts_of_people(term: str) -> QuerySet[Account]:
 
 
 def _accounts_by_name(term: str) -> QuerySet[Account]:
-    """Find the accounts whose names have words that begin so, in any order.
-
-    They are sorted, so that the planner does not hope for the first matches of a sequential scan.
-    """
+    """Find the accounts whose names have words that begin so. The sort keeps the planner from a sequential scan."""
     words = list(dict.fromkeys(re.findall(r"\w+", term)))[:_WORDS_MAX]
     if not words:
         return Account.objects.none()
@@ -106,14 +100,6 @@ def _blocked_sign_ins(term: str) -> QuerySet[SignInLimit]:
     return SignInLimit.objects.filter(pk__in=blocked).annotate(address=Value(address))
 
 
-def _describe_limit(limit: Any) -> str:
-    return f"{limit.address} cannot sign in now, or gets no emails"
-
-
-def _page_of_limit(limit: Any) -> str:
-    return f"{reverse('admin:billing_signinlimit_unblock')}?{urlencode({'address': limit.address})}"
-
-
 def _describe_payment(payment: Payment) -> str:
     return f"{dollars.format_cents(payment.amount_cents)} of {payment.account}: {payment.get_status_display()}"
 
@@ -147,9 +133,9 @@ FINDERS = [
     Finder(
         SignInLimit,
         _blocked_sign_ins,
-        _describe_limit,
+        lambda limit: f"{limit.address} cannot sign in now, or gets no emails",
         "an email or network address that cannot sign in",
-        address=_page_of_limit,
+        address=lambda limit: f"{reverse('admin:billing_signinlimit_unblock')}?{urlencode({'address': limit.address})}",
     ),
     Finder(User, _people, User.get_full_name, "the email address of someone without an account", is_last_resort=True),
 ]

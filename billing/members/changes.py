@@ -1,7 +1,4 @@
-"""Another role for a member, and the end of a membership, each in one transaction with its record in the activity log.
-
-Both are decided under the account's lock: of two owners who leave at once, one stays.
-"""
+"""Another role for a member, and the end of a membership, under the account's lock: of two owners who leave, one stays."""
 
 from typing import Any
 

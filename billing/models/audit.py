@@ -10,8 +10,7 @@ from gateway_project.db.owned import BOOKS, Kept, OwnedModel
 class AuditedDay(OwnedModel):
     """A UTC day that the audit found consistent and signed off. ``billing.ledger.signed_days`` writes it.
 
-    Its digest is made from the digests of its accounts and of the day before. So a copy kept elsewhere proves all days up to
-    it.
+    Its digest is made from those of its accounts and of the day before, so a copy kept elsewhere proves all days up to it.
     """
 
     day = models.DateField(primary_key=True)

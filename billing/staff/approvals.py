@@ -36,10 +36,7 @@ def waiting(model: type[Asked]) -> QuerySet[Asked]:
 
 
 def lock(model: type[Asked], id: UUID, *people: int) -> Asked:
-    """Lock who asked and the people, the account if it is of one, and the row, and return it as it is then.
-
-    Raises the model's DoesNotExist.
-    """
+    """Lock who asked, the people, its account if any, and the row, and return it as it is then. Raises DoesNotExist."""
     rows = model._default_manager
     asked: Any = rows.get(pk=id)
     locks.lock_users([asked.requested_by_id, *people])

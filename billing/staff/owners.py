@@ -1,7 +1,4 @@
-"""Owners that staff make: asked for, and approved by a second person, so that nobody gives an account to a friend alone.
-
-The owners of the account are told when one is asked for, and when one is made.
-"""
+"""Owners that staff make, once a second person approves: no member of staff gives an account away alone. Owners are told."""
 
 from typing import Any
 from uuid import UUID

@@ -82,10 +82,7 @@ def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
 
 
 def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
-    """Whether this credit, with what the issuer has credited the account today alone, is above the threshold.
-
-    The sum counts, so that a large credit cannot be issued in parts.
-    """
+    """Say whether all that the issuer credits the account today alone is above the threshold, so that parts count."""
     alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
     return alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)
 
