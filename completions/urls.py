@@ -3,6 +3,7 @@ from django.urls import path
 from completions.inbound.chat_completions import views
 from completions.inbound.embeddings.views import EmbeddingsView
 from completions.inbound.messages.views import CountTokensView, MessageQuoteView, MessagesView
+from completions.inbound.model_lists.views import ModelListView, ModelView
 from completions.inbound.openrouter.views import GenerationView, KeyView
 from completions.inbound.responses.stored_views import CancelledResponseView, InputItemsView, StoredResponseView
 from completions.inbound.responses.views import CompactionView, InputTokensView, ResponseQuoteView, ResponsesView
@@ -16,8 +17,8 @@ urlpatterns = [
     path("messages", MessagesView.as_view()),
     path("messages/count_tokens", CountTokensView.as_view()),
     path("messages/quote", MessageQuoteView.as_view()),
-    path("models", views.ModelListView.as_view()),
-    path("models/<path:model_id>", views.ModelView.as_view()),
+    path("models", ModelListView.as_view()),
+    path("models/<path:model_id>", ModelView.as_view()),
     path("quote", views.QuoteView.as_view()),
     path("responses", ResponsesView.as_view()),
     path("responses/compact", CompactionView.as_view()),

@@ -10,7 +10,8 @@ input_tokens     how many tokens a prompt is likely to have
 events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 quote_object     what a request would cost
-chat_completions OpenAI's chat completions, models and quotes
+chat_completions OpenAI's chat completions, quotes and usage
+model_lists      the models, in the shapes of OpenAI and Anthropic
 messages         Anthropic's Messages
 responses        OpenAI's Responses
 embeddings       OpenAI's embeddings

@@ -51,6 +51,13 @@ SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its requ
 class RatedView(APIView):
     """Sends the rate-limit headers with every reply to a key: as admission counted, or else from the last-read state."""
 
+    @property
+    def key(self) -> ApiKey:
+        """The key that authenticated the request, with its current state. A completion has a Caller instead."""
+        key = self.request.auth
+        assert isinstance(key, ApiKey)
+        return key
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         key_id = notes_of_api(request).key_id
@@ -135,8 +142,7 @@ class RequestView(RatedView):
     @contextmanager
     def reading(self, request: Request) -> Iterator[tuple[ApiKey, ChatRequest]]:
         """Receive and parse a body that no provider is asked with. The block runs in the turn of the key's requests."""
-        key = request.auth
-        assert isinstance(key, ApiKey)
+        key = self.key
         pool.release_connection()  # the body may come slowly
         self.body = body = Body(request._request)
         counting: AbstractContextManager[Arrived] = nullcontext(body.arrived)

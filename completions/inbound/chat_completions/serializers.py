@@ -1,4 +1,4 @@
-"""What /v1 shows of a model, and serializers that describe requests and replies for OpenAPI.
+"""Serializers that describe requests and replies for OpenAPI.
 
 Requests are not parsed with these serializers but by ``completions.request.schema``; replies are built as plain objects.
 """
@@ -9,15 +9,11 @@ from django.conf import settings
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
 from rest_framework import serializers
 
-from completions.catalog.lookup import Listing
-from completions.models import Category, Completion, LanguageModel, ModelKind, Route
-from completions.pricing import meters, rates
-from completions.pricing.meters import METERS, OPENROUTER_NAMES, Meter, Unit
-from completions.pricing.rates import RateSheet
+from completions.models import Completion
+from completions.pricing import meters
 from completions.request import cache_marks, reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
-from gateway_project.text import dollars
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.fields import (
     Array,
@@ -40,84 +36,6 @@ from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
 
-
-def model_object(listing: Listing) -> dict[str, Any]:
-    """Return OpenAI's model object with prices, limits and capabilities. Prices are dollars per token, as strings."""
-    model, price = listing.model, listing.price
-    inputs = ["text", "image"] if model.image_support else ["text"]
-    outputs = ["embeddings"] if model.kind == ModelKind.EMBEDDING else ["text"]
-    return {
-        "id": listing.alias or model.pk,
-        "object": "model",
-        "created": int(model.created_at.timestamp()),
-        "owned_by": model.maker,
-        "name": model.name,
-        "canonical_slug": model.pk,
-        "kind": model.kind,
-        "available": listing.is_available,
-        "category": model.category,
-        "context_window": model.context_window,
-        "max_output_tokens": model.max_output_tokens,
-        "pricing": {
-            **_pricing(price.sheet, rates.STANDARD, 0),
-            "service_tiers": {tier: _pricing(price.sheet, tier, 0) for tier in price.sheet.tiers},
-        },
-        "architecture": {
-            "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
-            "input_modalities": inputs,
-            "output_modalities": outputs,
-        },
-        "context_length": model.context_window,
-        "top_provider": {
-            "context_length": model.context_window,
-            "max_completion_tokens": model.max_output_tokens,
-            "is_moderated": False,
-        },
-        "supported_parameters": _supported_parameters(model),
-        "default_parameters": None,
-        "per_request_limits": None,
-        "supported_voices": None,
-        "expiration_date": model.ends_on and model.ends_on.isoformat(),
-        "successor": model.successor_id,
-        "links": {"details": f"/v1/models/{model.pk}"},
-        "capabilities": {"image_support": model.image_support, "function_calling": model.function_calling},
-        "commercial_use": model.commercial_use,
-        "license": model.license,
-        **({"alias_of": model.pk} if listing.alias else {}),
-    }
-
-
-def _pricing(sheet: RateSheet, tier: str, above: int) -> dict[str, Any]:
-    """Return dollars for each token, image or search, and those of long prompts. OpenRouter's SDKs refuse null."""
-    shown = [meter for meter in METERS if not meter.is_asked_for or sheet.stated(meter.name, tier, above) is not None]
-    pricing: dict[str, Any] = {
-        OPENROUTER_NAMES.get(meter.name, meter.name): _per_one(meter, sheet.nanos_of(meter.name, tier, above))
-        for meter in shown
-    }
-    if bands := [] if above else sheet.bands(tier):
-        pricing["above"] = [{"prompt_tokens": band, **_pricing(sheet, tier, band)} for band in bands]
-    return pricing
-
-
-def _per_one(meter: Meter, nanos: int) -> str:
-    if meter.unit is Unit.EACH:
-        return dollars.format_plain(nanos)
-    return dollars.format_per_one(nanos, meter.unit.number)
-
-
-def _supported_parameters(model: LanguageModel) -> list[str]:
-    """Return what every provider of the model heeds, in OpenRouter's words."""
-    if model.kind == ModelKind.EMBEDDING:
-        return []
-    of_tools = ["tools", "tool_choice"] if model.function_calling else []
-    of_reasoning = ["reasoning", "reasoning_effort"] if model.reasoning else []
-    of_chat = [] if any(route.api == Route.Api.RESPONSES for route in model.enabled_routes) else ["stop"]
-    return ["max_tokens", *of_chat, "structured_outputs", *of_tools, *of_reasoning]
-
-
-# --- Shapes for the OpenAPI description -------------------------------------------------------------------------
-#
-# Docstrings are for developers and do not appear in the description: ``help_text`` and ``description`` do.
 
 _NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 _OBJECT = {"type": "object", "additionalProperties": True}
@@ -640,97 +558,6 @@ class Quote(Shape):
     affordable_max_tokens = Count("The largest max_tokens that this pays for.")
     refusal = QuoteRefusal(allow_null=True, help_text="The error that the request would get. null: none.")
     routes = QuotedRoute(many=True, help_text="In the order of their priority, then those of fallback models.")
-
-
-def _price_field(meter: Meter) -> serializers.CharField:
-    unit = "token" if meter.unit is Unit.TOKENS else meter.title.lower()
-    absent = " Absent: it is refused." if meter.is_asked_for else ""
-    return Text(f"{meter.explanation} US dollars for each {unit}, exactly.{absent}", required=not meter.is_asked_for)
-
-
-class _Pricing(Shape):
-    """Has a field for each meter."""
-
-    def get_fields(self) -> dict[str, Any]:
-        return {OPENROUTER_NAMES.get(meter.name, meter.name): _price_field(meter) for meter in METERS} | super().get_fields()
-
-
-class BandPricing(_Pricing):
-    prompt_tokens = Integer("A prompt with more tokens is charged whole at these prices.", min_value=1)
-
-
-class TierPricing(_Pricing):
-    above = BandPricing(many=True, required=False, help_text="Of long prompts. Absent: as of short ones.")
-
-
-class ModelPricing(TierPricing):
-    service_tiers = serializers.DictField(
-        child=TierPricing(), help_text="Those of service tiers that have prices of their own, by the name of the tier."
-    )
-
-
-class ModelArchitecture(Shape):
-    modality = Text("Both lists as one text, such as text+image->text.")
-    input_modalities = Array(Text(), "text, image")
-    output_modalities = Array(Text(), "text, or embeddings")
-
-
-class ModelCapabilities(Shape):
-    image_support = Flag("Whether it reads images.")
-    function_calling = Flag("Whether it calls functions and other tools.")
-
-
-class TopProvider(Shape):
-    context_length = Integer("Maximum tokens of prompt and reply together.", min_value=1)
-    max_completion_tokens = Integer("Maximum tokens that it generates.", min_value=1)
-    is_moderated = Flag("false")
-
-
-ModelLinks = shape("ModelLinks", details=Text("The path of this object."))
-
-
-_NONE = {"type": "object"}
-
-
-class Model(Shape):
-    id = Text("What to send as model.")
-    object = Constant("model")
-    created = Integer("Unix time in seconds.")
-    owned_by = Text("The maker of the model.")
-    canonical_slug = Text("The id of the model, also where id is an alias.")
-    name = Text("The name of the model, for people.")
-    kind = Choice(ModelKind.values, "chat: writes text, at /v1/chat/completions. embedding: at /v1/embeddings.")
-    available = Flag("Whether completions are served now.")
-    category = Choice(Category.values, "What the model is made for.")
-    context_window = Integer("Maximum tokens of prompt and reply together.", min_value=1)
-    max_output_tokens = Integer("Maximum tokens that it generates.", min_value=1)
-    pricing = ModelPricing(help_text="What its tokens cost.")
-    architecture = ModelArchitecture(help_text="What it reads and writes.")
-    context_length = Integer("As context_window, in OpenRouter's words.", min_value=1)
-    top_provider = TopProvider(help_text="As context_window and max_output_tokens, in OpenRouter's words.")
-    supported_parameters = Array(Text(), "Fields of a request that every provider of the model heeds.")
-    default_parameters = SchemaField(_NONE, "null", allow_null=True)
-    per_request_limits = SchemaField(_NONE, "null", allow_null=True)
-    supported_voices = SchemaField(_NONE, "null", allow_null=True)
-    expiration_date = serializers.DateField(
-        allow_null=True, help_text="From this day on, UTC, it may not be served. null: no end is known."
-    )
-    successor = Text("The id of the model to use instead, if there is one.", allow_null=True)
-    links = ModelLinks(help_text="Where to read more of it.")
-    capabilities = ModelCapabilities(help_text="What else it can do.")
-    commercial_use = Flag("Whether its license permits commercial use.")
-    license = Text("The license of the model, if it is known.", allow_null=True)
-    alias_of = Text("The model that the id currently stands for.", required=False)
-
-
-PageLinks = shape("PageLinks", next=Text("null: there are no pages.", allow_null=True))
-
-
-class ModelList(Shape):
-    object = Constant("list")
-    data = Model(many=True, help_text="The models, by id, and after them the aliases.")  # type: ignore[assignment]
-    total_count = Count("How many there are.")
-    links = PageLinks(help_text="Where the next page is.")
 
 
 _EXACT_DOLLARS = "US dollars, exactly."

@@ -12,7 +12,6 @@ blocks       what a model said, as blocks: whole, and as the events of a stream
 reply        whole replies, streams and errors
 rate_limits  headers about the limits of a key
 views        POST /v1/messages and POST /v1/messages/count_tokens
-model_list   GET /v1/models in Anthropic's shape
 serializers  their shapes for OpenAPI
 openapi      the shape of their errors
 """

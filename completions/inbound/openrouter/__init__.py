@@ -1,6 +1,5 @@
 """What programs written for OpenRouter ask beside completions, in the shapes that they read.
 
-clients     which requests are those of OpenRouter's clients, and what their streams end with
 key         what a key has used and may use
 generation  what happened to a completion
 views       the endpoints

@@ -11,7 +11,6 @@ from completions.inbound.openrouter.serializers import GenerationObject, KeyObje
 from gateway_project import errors
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
-from keys.models import ApiKey
 
 _ID = OpenApiParameter("id", str, required=True, description="The id of a completion of the account.")
 
@@ -26,8 +25,7 @@ class KeyView(RatedView):
         responses={200: KeyObject, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> HttpResponse:
-        assert isinstance(request.auth, ApiKey)
-        return json_reply(describe_key(request.auth))
+        return json_reply(describe_key(self.key))
 
 
 class GenerationView(RatedView):
@@ -46,7 +44,6 @@ class GenerationView(RatedView):
         },
     )
     def get(self, request: Request) -> HttpResponse:
-        assert isinstance(request.auth, ApiKey)
         if not (completion_id := request.query_params.get("id")):
             raise errors.wrong("id", "is required")
-        return json_reply(describe_generation(completion_id, request.auth.account_id))
+        return json_reply(describe_generation(completion_id, self.key.account_id))

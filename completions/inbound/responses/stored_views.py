@@ -22,7 +22,6 @@ from gateway_project import errors, large_work
 from gateway_project.web import query_parameters
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
-from keys.models import ApiKey
 
 ITEMS_DEFAULT, ITEMS_MAX = 20, 100
 _ERRORS = (
@@ -49,10 +48,9 @@ _PAGING = [
 
 
 class _ReadsStored(RatedView):
-    def find(self, request: Request, response_id: str, *columns: str) -> StoredResponse:
+    def find(self, response_id: str, *columns: str) -> StoredResponse:
         """Return a response of the account, with some of its texts. Raises PathNotFound."""
-        assert isinstance(request.auth, ApiKey)
-        found = stored_responses.find(response_id, request.auth.account_id, *columns)
+        found = stored_responses.find(response_id, self.key.account_id, *columns)
         if found is None:
             raise errors.PathNotFound(f"Response with id {response_id[:100]!r} not found.", param="id")
         return found
@@ -72,7 +70,7 @@ class StoredResponseView(_ReadsStored):
         included = _included(request)
         if query_parameters.BOOLEANS.get(request.query_params.get("stream", "false")) is not False:
             raise errors.wrong("stream", "must be false: a stored response is replied as a whole")
-        return json_reply(_describe(self.find(request, response_id, "sealed_output", "sealed_reply"), included))
+        return json_reply(_describe(self.find(response_id, "sealed_output", "sealed_reply"), included))
 
     @extend_schema(
         operation_id="deleteResponse",
@@ -81,7 +79,7 @@ class StoredResponseView(_ReadsStored):
         responses={200: DeletedResponse, **specification.error_responses(*_ERRORS)},
     )
     def delete(self, request: Request, response_id: str) -> HttpResponse:
-        stored_responses.delete(self.find(request, response_id))
+        stored_responses.delete(self.find(response_id))
         return json_reply({"id": response_id, "object": "response.deleted", "deleted": True})
 
 
@@ -96,12 +94,12 @@ class CancelledResponseView(_ReadsStored):
         responses={200: ModelResponse, **specification.error_responses(*_ERRORS)},
     )
     def post(self, request: Request, response_id: str) -> HttpResponse:
-        found = self.find(request, response_id, *stored_responses.TEXTS)
+        found = self.find(response_id, *stored_responses.TEXTS)
         if not found.is_background:
             raise errors.wrong("id", "must be that of a response with background: true")
         if not background.is_ended(found):
             stored_responses.cancel(found)
-            found = self.find(request, response_id, *stored_responses.TEXTS)
+            found = self.find(response_id, *stored_responses.TEXTS)
         return json_reply(_describe(found))
 
 
@@ -119,7 +117,7 @@ class InputItemsView(_ReadsStored):
         limit, order = _limit(request), request.query_params.get("order", "desc")
         if order not in ("asc", "desc"):
             raise errors.wrong("order", "must be asc or desc")
-        found = self.find(request, response_id, "sealed_input")
+        found = self.find(response_id, "sealed_input")
         if not found.stored_bytes:
             raise errors.PathNotFound("The response has no input that is stored: it is not complete.", param="id")
         with large_work.turn(found.stored_bytes):

@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from completions.inbound.chat_completions import views
+from completions.inbound.model_lists import views
 from completions.models import LanguageModel, ModelKind, Obstacle, Price, Provider, Route
 from completions.providers import ADAPTERS
 from gateway_project import secretbox
