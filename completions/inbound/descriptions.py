@@ -27,10 +27,7 @@ HEADERS = [
     ),
     specification.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
     specification.response_header(
-        "x-gateway-ranking",
-        str,
-        "The ranking that chose the model, as an id to send as model.",
-        _ATTEMPTED,
+        "x-gateway-ranking", str, "The ranking that chose the model, as an id to send as model.", _ATTEMPTED
     ),
     specification.response_header(
         "x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]

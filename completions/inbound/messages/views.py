@@ -124,10 +124,7 @@ class CountTokensView(_AnthropicReplies, RequestView):
         description="The gateway's own estimate, at no cost: no provider is asked.",
         auth=descriptions.AUTH,
         request=MessageTokensCountRequest,
-        responses={
-            200: MessageTokensCount,
-            **specification.error_responses(*descriptions.READ_ERRORS),
-        },
+        responses={200: MessageTokensCount, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> Response:
         with self.reading(request) as (key, chat):

@@ -12,11 +12,7 @@ from completions.charging import stored_responses
 from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.responses import background, keeping
 from completions.inbound.responses import request as responses_request
-from completions.inbound.responses.serializers import (
-    DeletedResponse,
-    ModelResponse,
-    ResponseItemList,
-)
+from completions.inbound.responses.serializers import DeletedResponse, ModelResponse, ResponseItemList
 from completions.models import StoredResponse
 from gateway_project import errors, large_work
 from gateway_project.web import query_parameters
@@ -24,13 +20,7 @@ from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
 
 ITEMS_DEFAULT, ITEMS_MAX = 20, 100
-_ERRORS = (
-    errors.InvalidRequest,
-    errors.InvalidApiKey,
-    errors.PathNotFound,
-    errors.ReplyUnreadable,
-    errors.RateLimitExceeded,
-)
+_ERRORS = (errors.InvalidRequest, errors.InvalidApiKey, errors.PathNotFound, errors.ReplyUnreadable, errors.RateLimitExceeded)
 _INCLUDE = OpenApiParameter(
     "include",
     {"type": "array", "items": {"type": "string", "enum": list(responses_request.INCLUDED)}},

@@ -133,20 +133,13 @@ CALLER_TOOLS = {
         "Does actions at the user's computer, in their order, and then takes a screenshot. x and y are pixels of that. "
         "Members of each type of action beside type: click has button, x and y; double_click and move have x and y; drag has "
         "path; keypress has keys; scroll has x, y, scroll_x and scroll_y; type has text; screenshot and wait have none.",
-        {
-            "type": "object",
-            "properties": {"actions": {"type": "array", "items": _ACTION}},
-            "required": ["actions"],
-        },
+        {"type": "object", "properties": {"actions": {"type": "array", "items": _ACTION}}, "required": ["actions"]},
         others={"pending_safety_checks": []},
         is_list=True,
     ),
     "tool_search": CallerTool("tool_search_call", "arguments", others={"execution": "client"}),
 }
-AT_OPENAI = (
-    *("web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"),
-    "programmatic_tool_calling",
-)
+AT_OPENAI = (*("web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"), "programmatic_tool_calling")
 WEB_SEARCH = "web_search"
 TYPES = ("function", "custom", "namespace", WEB_SEARCH, *CALLER_TOOLS)
 

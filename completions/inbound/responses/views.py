@@ -24,12 +24,7 @@ from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.places import Places
-from completions.inbound.responses.serializers import (
-    CompactedResponse,
-    InputTokensCount,
-    ModelResponse,
-    ModelResponseRequest,
-)
+from completions.inbound.responses.serializers import CompactedResponse, InputTokensCount, ModelResponse, ModelResponseRequest
 from completions.relay import charge
 from completions.relay.dispatch import Dispatch
 from completions.relay.slots import Slot
