@@ -1,5 +1,6 @@
 """What the OpenAPI description says of every endpoint for completions."""
 
+from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter
@@ -7,16 +8,18 @@ from drf_spectacular.utils import OpenApiParameter
 from completions.charging import idempotency
 from gateway_project import errors
 from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import View, extend_schema
+from gateway_project.web.openapi.fields import Described
 
 AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
-IDEMPOTENCY_KEY = OpenApiParameter(
+_IDEMPOTENCY_KEY = OpenApiParameter(
     idempotency.HEADER,
     {"type": "string", "minLength": 1, "maxLength": idempotency.CHARACTERS_MAX, "pattern": "^[ -~]+$"},
     OpenApiParameter.HEADER,
     description="A repetition with the same key and the same body gets the reply of the first, and is charged once.",
 )
 _ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
-HEADERS = [
+_HEADERS = [
     specification.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
     specification.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     specification.response_header(
@@ -43,11 +46,12 @@ HEADERS = [
 MAX_TOKENS = specification.response_header(
     "x-gateway-max-tokens", int, "The model's maximum, where max_tokens is more: that many were asked for.", _ATTEMPTED
 )
-QUOTE = (
+_QUOTE = (
     "Decides a completion as it would be decided now, and tells what it would hold, which is the most that it can cost, by"
     " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
 )
-ERRORS = (
+ESTIMATE = "The gateway's own estimate, at no cost: no provider is asked."
+_ERRORS = (
     errors.InvalidRequest,
     errors.InvalidApiKey,
     errors.InsufficientQuota,
@@ -63,7 +67,7 @@ ERRORS = (
     errors.UpstreamNotAsked,
     errors.UpstreamTimeout,
 )
-READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks no provider
+_READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks no provider
     errors.InvalidRequest,
     errors.InvalidApiKey,
     errors.ModelNotFound,
@@ -72,3 +76,33 @@ READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks 
     errors.UnsupportedMediaType,
     errors.RateLimitExceeded,
 )
+
+
+def completion(
+    operation_id: str, summary: str, about: str, *, request: Described, reply: Described, event: Any = None, headers: Any = ()
+) -> Callable[[View], View]:
+    """Return the decorator of a method that generates a reply: whole, and where there are events also as a stream of them."""
+    replies = {200: reply} if event is None else {(200, "application/json"): reply, (200, "text/event-stream"): event}
+    return extend_schema(
+        operation_id=operation_id,
+        summary=summary,
+        description=about,
+        auth=AUTH,
+        parameters=[_IDEMPOTENCY_KEY, *_HEADERS, *headers],
+        request=request,
+        responses={**replies, **specification.error_responses(*_ERRORS)},
+    )
+
+
+def reading(
+    operation_id: str, summary: str, request: Described, reply: Described, about: str = _QUOTE, **options: Any
+) -> Callable[[View], View]:
+    """Return the decorator of a method that reads the body of a completion, and asks no provider."""
+    return extend_schema(
+        operation_id=operation_id,
+        summary=summary,
+        description=about,
+        request=request,
+        responses={200: reply, **specification.error_responses(*_READ_ERRORS)},
+        **options,
+    )

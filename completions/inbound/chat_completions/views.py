@@ -50,18 +50,13 @@ class ChatCompletionsView(CompletionView):
             return structs.replace(chat, include_usage=True, has_null_usage=False)
         return chat
 
-    @extend_schema(
-        operation_id="createChatCompletion",
-        summary="Generate a reply",
-        description=_COMPLETION_DESCRIPTION,
-        auth=descriptions.AUTH,
-        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+    @descriptions.completion(
+        "createChatCompletion",
+        "Generate a reply",
+        _COMPLETION_DESCRIPTION,
         request=ChatCompletionRequest,
-        responses={
-            (200, "application/json"): ChatCompletion,
-            (200, "text/event-stream"): CHAT_COMPLETION_STREAM_EVENT,
-            **specification.error_responses(*descriptions.ERRORS),
-        },
+        reply=ChatCompletion,
+        event=CHAT_COMPLETION_STREAM_EVENT,
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
@@ -73,13 +68,7 @@ class QuoteView(RequestView):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return schema.parse(RequestBody(fields, raw), pause)
 
-    @extend_schema(
-        operation_id="createQuote",
-        summary="Quote a completion",
-        description=descriptions.QUOTE,
-        request=ChatCompletionRequest,
-        responses={200: Quote, **specification.error_responses(*descriptions.READ_ERRORS)},
-    )
+    @descriptions.reading("createQuote", "Quote a completion", ChatCompletionRequest, Quote)
     def post(self, request: Request) -> HttpResponse:
         return self.quote(request)
 

@@ -12,8 +12,6 @@ from completions.inbound.embeddings import request as embeddings_request
 from completions.inbound.embeddings.reply import EmbeddingsFormat
 from completions.inbound.embeddings.serializers import EmbeddingList, EmbeddingRequest
 from completions.request.fields import Fields
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 
 _DESCRIPTION = "Returns numbers for the meaning of one or more texts, by a model of the kind embedding. Its tokens are charged."
 
@@ -29,14 +27,8 @@ class EmbeddingsView(CompletionView):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return embeddings_request.parse(fields, raw, pause)
 
-    @extend_schema(
-        operation_id="createEmbedding",
-        summary="Create embeddings",
-        description=_DESCRIPTION,
-        auth=descriptions.AUTH,
-        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
-        request=EmbeddingRequest,
-        responses={200: EmbeddingList, **specification.error_responses(*descriptions.ERRORS)},
+    @descriptions.completion(
+        "createEmbedding", "Create embeddings", _DESCRIPTION, request=EmbeddingRequest, reply=EmbeddingList
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)

@@ -26,8 +26,6 @@ from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project.text import compact_json
 from gateway_project.web import error_replies
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.request_notes import notes_of_api
 
 _BETAS = "HTTP_ANTHROPIC_BETA"
@@ -79,18 +77,14 @@ class MessagesView(_ReadsMessages, CompletionView):
             self.reply_format = reply.MessagesFormat(names)
         return request
 
-    @extend_schema(
-        operation_id="createMessage",
-        summary="Generate a reply, in Anthropic's Messages",
-        description=_DESCRIPTION,
-        auth=descriptions.AUTH,
-        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS, descriptions.MAX_TOKENS],
+    @descriptions.completion(
+        "createMessage",
+        "Generate a reply, in Anthropic's Messages",
+        _DESCRIPTION,
         request=MessageRequest,
-        responses={
-            (200, "application/json"): Message,
-            (200, "text/event-stream"): STREAM_EVENT,
-            **specification.error_responses(*descriptions.ERRORS),
-        },
+        reply=Message,
+        event=STREAM_EVENT,
+        headers=[descriptions.MAX_TOKENS],
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
@@ -99,13 +93,8 @@ class MessagesView(_ReadsMessages, CompletionView):
 class MessageQuoteView(_ReadsMessages):
     """What a request in Anthropic's Messages would hold and at most cost."""
 
-    @extend_schema(
-        operation_id="createMessageQuote",
-        summary="Quote a completion, in Anthropic's Messages",
-        description=descriptions.QUOTE,
-        auth=descriptions.AUTH,
-        request=MessageRequest,
-        responses={200: Quote, **specification.error_responses(*descriptions.READ_ERRORS)},
+    @descriptions.reading(
+        "createMessageQuote", "Quote a completion, in Anthropic's Messages", MessageRequest, Quote, auth=descriptions.AUTH
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.quote(request)
@@ -118,13 +107,13 @@ class CountTokensView(_AnthropicReplies, RequestView):
         chat, self.places = messages_request.parse({"max_tokens": schema.MAX_TOKENS_MAX, **fields}, raw, pause=pause)
         return chat
 
-    @extend_schema(
-        operation_id="countMessageTokens",
-        summary="Estimate the tokens of a prompt, in Anthropic's Messages",
-        description="The gateway's own estimate, at no cost: no provider is asked.",
+    @descriptions.reading(
+        "countMessageTokens",
+        "Estimate the tokens of a prompt, in Anthropic's Messages",
+        MessageTokensCountRequest,
+        MessageTokensCount,
+        descriptions.ESTIMATE,
         auth=descriptions.AUTH,
-        request=MessageTokensCountRequest,
-        responses={200: MessageTokensCount, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> Response:
         with self.reading(request) as (key, chat):

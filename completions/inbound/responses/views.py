@@ -34,8 +34,6 @@ from gateway_project.db import pool
 from gateway_project.text import compact_json
 from gateway_project.web import error_replies, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.request_notes import notes_of_api
 from keys.authentication import Caller
 from keys.models import ApiKey
@@ -208,18 +206,13 @@ class ResponsesView(_ReadsResponses, CompletionView):
             run_once_sent(request, response, self.run_on)
         return response
 
-    @extend_schema(
-        operation_id="createResponse",
-        summary="Generate a reply, in OpenAI's Responses",
-        description=_DESCRIPTION,
-        auth=descriptions.AUTH,
-        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+    @descriptions.completion(
+        "createResponse",
+        "Generate a reply, in OpenAI's Responses",
+        _DESCRIPTION,
         request=ModelResponseRequest,
-        responses={
-            (200, "application/json"): ModelResponse,
-            (200, "text/event-stream"): STREAM_EVENT,
-            **specification.error_responses(*descriptions.ERRORS),
-        },
+        reply=ModelResponse,
+        event=STREAM_EVENT,
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -249,14 +242,12 @@ class CompactionView(ResponsesView):
         self.reply_format = reply.CompactedFormat(of_user)
         return request
 
-    @extend_schema(
-        operation_id="compactResponse",
-        summary="Compact a conversation, in OpenAI's Responses",
-        description="The model sums the conversation up. Send the output as the beginning of the next input.",
-        auth=descriptions.AUTH,
-        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+    @descriptions.completion(
+        "compactResponse",
+        "Compact a conversation, in OpenAI's Responses",
+        "The model sums the conversation up. Send the output as the beginning of the next input.",
         request=ModelResponseRequest,
-        responses={200: CompactedResponse, **specification.error_responses(*descriptions.ERRORS)},
+        reply=CompactedResponse,
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -266,13 +257,7 @@ class CompactionView(ResponsesView):
 class ResponseQuoteView(_ReadsResponses):
     """What a request in OpenAI's Responses would hold and at most cost."""
 
-    @extend_schema(
-        operation_id="createResponseQuote",
-        summary="Quote a completion, in OpenAI's Responses",
-        description=descriptions.QUOTE,
-        request=ModelResponseRequest,
-        responses={200: Quote, **specification.error_responses(*descriptions.READ_ERRORS)},
-    )
+    @descriptions.reading("createResponseQuote", "Quote a completion, in OpenAI's Responses", ModelResponseRequest, Quote)
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
             return self.quote(request)
@@ -281,13 +266,13 @@ class ResponseQuoteView(_ReadsResponses):
 class InputTokensView(_ReadsResponses):
     """Estimates the input of a request, and asks no provider. It counts as a read of the key."""
 
-    @extend_schema(
-        operation_id="countResponseInputTokens",
-        summary="Estimate the tokens of an input, in OpenAI's Responses",
-        description="The gateway's own estimate, at no cost: no provider is asked.",
+    @descriptions.reading(
+        "countResponseInputTokens",
+        "Estimate the tokens of an input, in OpenAI's Responses",
+        ModelResponseRequest,
+        InputTokensCount,
+        descriptions.ESTIMATE,
         auth=descriptions.AUTH,
-        request=ModelResponseRequest,
-        responses={200: InputTokensCount, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> Response:
         with self.in_memory, self.reading(request) as (key, chat):
