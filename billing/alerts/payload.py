@@ -81,11 +81,11 @@ def describe(alert: AccountAlert) -> Words:
             )
         case Kind.PAYMENT_BOOKED:
             what = "Automatic top-up" if data["is_top_up"] else "Payment received"
-            return Words(f"{what}: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
+            return Words(f"{what}: {usd['amount_nanos']}", _reason_and_balance(data))
         case Kind.CREDIT_BOOKED:
-            return Words(f"Credit added: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
+            return Words(f"Credit added: {usd['amount_nanos']}", _reason_and_balance(data))
         case Kind.CREDIT_TAKEN_BACK:
-            return Words(f"Credit taken back: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
+            return Words(f"Credit taken back: {usd['amount_nanos']}", _reason_and_balance(data))
         case Kind.PRICE_CHANGED:
             starts = f"{data['starts_at'][:16].replace('T', ' ')} UTC"
             is_withdrawn = data["direction"] == "withdrawn"
@@ -119,12 +119,9 @@ def _end(data: dict[str, Any]) -> tuple[str, str]:
     return f"{data['model']} stays", "The announced end is withdrawn."
 
 
-def _reason(data: dict[str, Any]) -> str:
-    return f"Reason: {data['reason'].rstrip('.')}. " if data["reason"] else ""
-
-
-def _balance(data: dict[str, Any]) -> str:
-    return f"Your balance was {dollars.show_floored(data['balance_nanos']).shown} then."
+def _reason_and_balance(data: dict[str, Any]) -> str:
+    reason = f"Reason: {data['reason'].rstrip('.')}. " if data["reason"] else ""
+    return f"{reason}Your balance was {dollars.show_floored(data['balance_nanos']).shown} then."
 
 
 def _spent(data: dict[str, Any], usd: dict[str, str]) -> str:

@@ -174,13 +174,9 @@ def _link(alert: AccountAlert) -> dict[str, str]:
 
 def _send_mail(delivery: AlertDelivery, words: payload.Words) -> str:
     """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
-    context: dict[str, Any] = {
-        "words": words,
-        "account": delivery.alert.account.name,
-        "at": delivery.alert.created_at,
-        "link": deliveries.page_address(),
-    }
-    context |= _link(delivery.alert)
+    alert = delivery.alert
+    context: dict[str, Any] = {"account": alert.account.name, "at": alert.created_at, "link": deliveries.page_address()}
+    context |= {"words": words, **_link(alert)}
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
     try:
         mails.deliver(delivery.email, "alert", message_id=f"<{delivery.pk.hex}@{domain}>", **context)

@@ -65,13 +65,10 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
         return approvals.describe_state(asked, self.approved_as)
 
     def get_urls(self) -> list[URLPattern]:
-        views = {"approve": self.approve_view, "decline": self.decline_view}
-        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        name, protect = f"{self.opts.app_label}_{self.opts.model_name}", self.admin_site.admin_view
         return [
-            *(
-                path(f"<uuid:object_id>/{act}/", self.admin_site.admin_view(view), name=f"{name}_{act}")
-                for act, view in views.items()
-            ),
+            path("<uuid:object_id>/approve/", protect(self.approve_view), name=f"{name}_approve"),
+            path("<uuid:object_id>/decline/", protect(self.decline_view), name=f"{name}_decline"),
             *super().get_urls(),
         ]
 

@@ -134,25 +134,14 @@ def approve(request_id: UUID, *, by: User) -> BookedEntry:
 
 
 def _book(asked: CreditRequest) -> BookedEntry:
+    terms: dict[str, Any] = {"amount_cents": asked.amount_cents, "issued_by": asked.requested_by}
     if asked.kind == Kind.SUPPORT_CREDIT:
-        booked = writer.grant_support_credit(
-            asked.account_id,
-            amount_cents=asked.amount_cents,
-            reason=asked.reason,
-            reference=asked.reference,
-            issued_by=asked.requested_by,
-        )
+        booked = writer.grant_support_credit(asked.account_id, reason=asked.reason, reference=asked.reference, **terms)
         if not booked.is_new:  # only a command can have taken the reference
             raise ApprovalRefused("An operator booked a credit with the same reference.")
         return booked
     try:
-        booked = writer.credit_purchase(
-            asked.account,
-            amount_cents=asked.amount_cents,
-            processor="bank",
-            payment_id=asked.payment_id,
-            issued_by=asked.requested_by,
-        )
+        booked = writer.credit_purchase(asked.account, processor="bank", payment_id=asked.payment_id, **terms)
     except writer.ReferenceReused:
         raise ApprovalRefused("This payment is already booked with other terms.") from None
     if not booked.is_new:
