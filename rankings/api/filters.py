@@ -98,20 +98,20 @@ def apply(query: RankingsQuery, leaderboard: Leaderboard) -> Leaderboard:
 
 def _conditions(query: RankingsQuery) -> Iterator[Callable[[RankedEntry], bool]]:
     if query.search:
-        yield lambda entry: entry.contains(query.search)
+        yield lambda ranked: ranked.contains(query.search)
     if query.category:
-        yield lambda entry: entry.category == query.category
+        yield lambda ranked: ranked.model.category == query.category
     if query.provider:
-        yield lambda entry: entry.maker.casefold() == query.provider.casefold()
+        yield lambda ranked: ranked.model.maker.casefold() == query.provider.casefold()
     if query.commercial_only:
-        yield lambda entry: entry.is_commercial
+        yield lambda ranked: ranked.model.commercial_use
     if query.available_only:
-        yield lambda entry: entry.is_available
+        yield lambda ranked: ranked.model.is_available
     if query.images_only:
-        yield lambda entry: entry.reads_images
+        yield lambda ranked: ranked.model.image_support
     if query.tools_only:
-        yield lambda entry: entry.calls_tools
+        yield lambda ranked: ranked.model.function_calling
     if query.context_min:
-        yield lambda entry: entry.context_window >= query.context_min
+        yield lambda ranked: ranked.model.context_window >= query.context_min
     if (cents_max := query.price_max_in_cents) is not None:
-        yield lambda entry: entry.price_nanos <= cents_max * _NANOS_PER_CENT
+        yield lambda ranked: ranked.model.price_nanos <= cents_max * _NANOS_PER_CENT

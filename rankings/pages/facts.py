@@ -4,7 +4,6 @@ While the database is unavailable, what was read last is shown.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from completions.models import RoutableAlias
@@ -14,38 +13,19 @@ from rankings.identity import mapping
 from rankings.models import Source
 from rankings.publishing import health, listing, routable_aliases
 from rankings.sources import registry
-from rankings.sources.base import License
 
 _CACHED_SECONDS = 10
 
 
 @dataclass(frozen=True)
-class SourceStatus:
-    """A source, its health, and its attribution. The attribution is empty while no data of the source is shown."""
-
-    title: str
-    home: str
-    is_healthy: bool
-    is_off: bool
-    reason: str
-    last_sync_at: datetime | None
-    as_of: datetime | None
-    attribution: str
-    license: License | None
-
-
-@dataclass(frozen=True)
-class AliasTarget:
-    """An id that means the first available model of a ranking, and that model."""
-
-    alias: str
-    model_id: str
-
-
-@dataclass(frozen=True)
 class Facts:
-    sources: list[SourceStatus]
-    aliases: list[AliasTarget]
+    """``sources``: of each its spec, its health and its snapshot, which is None while no data of the source is shown.
+
+    ``aliases``: the ids that mean the first available model of a ranking, and that model's.
+    """
+
+    sources: list[dict[str, Any]]
+    aliases: dict[str, str]
 
 
 _facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=_CACHED_SECONDS, stale_on=pool.DATABASE_ERRORS)
@@ -64,31 +44,13 @@ def forget() -> None:
 def _read(previous: Facts | None) -> Facts:
     with pool.time_limit():
         available = {model.id for model in listing.published().models.values() if model.is_available}
-        now = pool.database_time()
-        return Facts(
-            sources=[_source_status(each) for each in health.report(now)],
-            aliases=_alias_targets(available),
-        )
+        stored = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
+        aliases = {name: next((id for id in stored.get(name, []) if id in available), "") for name in routable_aliases.names()}
+        sources = [_source(each) for each in health.report(pool.database_time())]
+        return Facts(sources, {name: model_id for name, model_id in aliases.items() if model_id})
 
 
-def _source_status(report: health.SourceHealth) -> SourceStatus:
+def _source(report: health.SourceHealth) -> dict[str, Any]:
     spec = registry.spec(report.source)
-    snapshot: Any = mapping.latest_snapshot(report.source) if report.source != Source.INTERNAL else None
-    return SourceStatus(
-        title=spec.title,
-        home=spec.home_url,
-        is_healthy=report.is_healthy,
-        is_off=bool(spec.access().obstacle),
-        reason=report.public_reason,
-        last_sync_at=report.last_sync_at,
-        as_of=snapshot.as_of if snapshot else None,
-        attribution=snapshot.attribution if snapshot else "",
-        license=spec.license,
-    )
-
-
-def _alias_targets(available: set[str]) -> list[AliasTarget]:
-    """Return the rankings' own aliases that mean an available model, in the order of ``routable_aliases.names``."""
-    stored = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
-    first = {name: next((id for id in stored.get(name, []) if id in available), None) for name in routable_aliases.names()}
-    return [AliasTarget(name, model_id) for name, model_id in first.items() if model_id]
+    snapshot = mapping.latest_snapshot(report.source) if report.source != Source.INTERNAL else None
+    return {"spec": spec, "health": report, "is_off": bool(spec.access().obstacle), "snapshot": snapshot}

@@ -1,12 +1,12 @@
 """Rows and drawings of the ranking pages, as plain values for templates."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
+from typing import Any
 
 from gateway_project.text import dollars
 from rankings.models import Entry
 from rankings.pages import plots
-from rankings.pages.plots import Datum, Plot
+from rankings.pages.plots import Datum
 from rankings.pages.query import BOARD_TITLES, model_address
 from rankings.publishing.listing import RankedEntry
 from rankings.sources import registry
@@ -14,68 +14,48 @@ from rankings.sources import registry
 PLOTTED_MAX = 100
 
 
-@dataclass(frozen=True)
-class Score:
-    """A score of 100. ``text`` is empty where it is not known."""
+def row(ranked: RankedEntry) -> dict[str, Any]:
+    """Return a row of the table of models. Prices are in US dollars per million tokens, exact."""
+    entry, model = ranked.entry, ranked.model
+    abilities = {"images": model.image_support, "tools": model.function_calling}
+    return {
+        "ranked": ranked,
+        "href": _address(entry),
+        "abilities": ", ".join(name for name, has_it in abilities.items() if has_it),
+        "category": BOARD_TITLES[model.category],
+        "ranks_lost": -entry.change,
+        "context": plain_thousands(model.context_window),
+        "confidence": f"{entry.confidence:.2f}",
+        "input_price": dollars.format_usd(model.input_nanos),
+        "output_price": dollars.format_usd(model.output_nanos),
+        **_scores(entry),
+    }
 
-    title: str
-    value: float | None
 
-    @property
-    def text(self) -> str:
-        return "" if self.value is None else f"{self.value:.1f}"
+def board_scores(entry: Entry, *, is_shown: bool) -> dict[str, Any]:
+    """Return a row of the table of a model's scores. ``is_shown``: whether the page explains this score."""
+    return {
+        "entry": entry,
+        "source": registry.spec(entry.source).title,
+        "board": BOARD_TITLES[entry.board],
+        "href": _address(entry),
+        "is_shown": is_shown,
+        "scores": list(_scores(entry).values()),
+        "confidence": f"{entry.confidence:.2f}",
+    }
 
 
-@dataclass(frozen=True)
-class RankedModelRow:
-    """A row of the table of models. Prices are in US dollars per million tokens, exact."""
+def _address(entry: Entry) -> str:
+    return model_address(entry.model_id, source=entry.source, board=entry.board)
 
-    href: str
-    model_id: str
-    name: str
-    maker: str
-    license: str
-    is_commercial: bool
-    is_available: bool
-    waits_for_key: bool
-    abilities: str
-    context_window: int
-    category: str
-    rank: int
-    category_rank: int
-    change: int
-    scores: list[Score]
-    elo: int | None
-    confidence: str
-    input_price: str
-    output_price: str
-    price_nanos: int
-    updated_at: datetime
 
-    @property
-    def overall(self) -> Score:
-        return self.scores[0]
+def _scores(entry: Entry) -> dict[str, str]:
+    return {name: tenths(getattr(entry, name)) for name in ("overall", "quality", "speed", "cost")}
 
-    @property
-    def quality(self) -> Score:
-        return self.scores[1]
 
-    @property
-    def speed(self) -> Score:
-        return self.scores[2]
-
-    @property
-    def cost(self) -> Score:
-        return self.scores[3]
-
-    @property
-    def ranks_lost(self) -> int:
-        return -self.change
-
-    @property
-    def context(self) -> str:
-        """The context window, rounded: "128K", "1M"."""
-        return plain_thousands(self.context_window)
+def tenths(score: float | None) -> str:
+    """Return a score of 100; an empty text where it is not known."""
+    return "" if score is None else f"{score:.1f}"
 
 
 def plain_thousands(count: int) -> str:
@@ -85,106 +65,29 @@ def plain_thousands(count: int) -> str:
     return f"{count / 1_000_000:.3g}M" if count >= 999_500 else f"{count / 1_000:.0f}K"
 
 
-def row(entry: RankedEntry, *, source: str, board: str) -> RankedModelRow:
-    abilities = {"images": entry.reads_images, "tools": entry.calls_tools}
-    return RankedModelRow(
-        href=model_address(entry.model_id, source=source, board=board),
-        model_id=entry.model_id,
-        name=entry.name,
-        maker=entry.maker,
-        license=entry.license or "",
-        is_commercial=entry.is_commercial,
-        is_available=entry.is_available,
-        waits_for_key=entry.waits_for_key,
-        abilities=", ".join(name for name, has_it in abilities.items() if has_it),
-        context_window=entry.context_window,
-        category=BOARD_TITLES[entry.category],
-        rank=entry.rank,
-        category_rank=entry.category_rank,
-        change=entry.change,
-        scores=_scores(entry),
-        elo=entry.elo,
-        confidence=f"{entry.confidence:.2f}",
-        input_price=dollars.format_usd(entry.input_nanos),
-        output_price=dollars.format_usd(entry.output_nanos),
-        price_nanos=entry.price_nanos,
-        updated_at=entry.last_updated,
-    )
-
-
-def _scores(entry: RankedEntry | Entry) -> list[Score]:
-    return [Score(name.capitalize(), getattr(entry, name)) for name in ("overall", "quality", "speed", "cost")]
-
-
-# --- Scores by source and board -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BoardScores:
-    """A row of the table of a model's scores: the model on one board of one source."""
-
-    source: str
-    board: str
-    href: str
-    is_shown: bool
-    rank: int
-    scores: list[Score]
-    elo: int | None
-    confidence: str
-    updated_at: datetime
-
-
-def board_scores(entry: Entry, *, is_shown: bool) -> BoardScores:
-    """``is_shown``: whether the page explains this score."""
-    return BoardScores(
-        source=registry.spec(entry.source).title,
-        board=BOARD_TITLES[entry.board],
-        href=model_address(entry.model_id, source=entry.source, board=entry.board),
-        is_shown=is_shown,
-        rank=entry.board_rank,
-        scores=_scores(entry),
-        elo=entry.elo,
-        confidence=f"{entry.confidence:.2f}",
-        updated_at=entry.last_updated,
-    )
-
-
-# --- Plots --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plots:
-    """``price`` is None where no model has a quality. ``omitted``: how many models are left out because there are too many."""
-
-    price: list[Plot] | None
-    omitted: int
-
-
-def draw_plots(rows: list[RankedModelRow]) -> Plots:
+def draw_plots(listed: Sequence[RankedEntry]) -> dict[str, Any]:
     """Draw quality against price for each width, with the speed as size: of more than PLOTTED_MAX models the frontier and the
-    best others.
+    best others, without the ``omitted``.
     """
-    tested = sorted((each for each in rows if each.quality.value is not None), key=lambda each: -(each.quality.value or 0))
-    everybody = [_by_price(each) for each in tested]
+    tested = [(quality, each) for each in listed if (quality := each.entry.quality) is not None]
+    everybody = [_by_price(each, quality) for quality, each in sorted(tested, key=lambda pair: -pair[0])]
     unbeaten = set(plots.frontier(everybody))
     chosen = sorted(sorted(range(len(everybody)), key=lambda index: (index not in unbeaten, index))[:PLOTTED_MAX])
     data = [everybody[index] for index in chosen]
-    return Plots(
-        price=[plots.price_plot(data, frame) for frame in plots.FRAMES] if data else None,
-        omitted=len(tested) - len(data),
-    )
+    price = [plots.price_plot(data, frame) for frame in plots.FRAMES] if data else None
+    return {"price": price, "omitted": len(tested) - len(data)}
 
 
-def _by_price(row: RankedModelRow) -> Datum:
-    x, x_text = row.price_nanos / dollars.NANOS_PER_DOLLAR, dollars.format_usd(row.price_nanos)
+def _by_price(ranked: RankedEntry, quality: float) -> Datum:
+    entry, nanos = ranked.entry, ranked.model.price_nanos
     return Datum(
-        row.name,
-        row.href,
-        x,
-        row.quality.value or 0,
-        x_text,
-        row.quality.text,
-        row.speed.text,
-        row.speed.value,
-        row.is_available,
+        name=ranked.model.name,
+        href=_address(entry),
+        x=nanos / dollars.NANOS_PER_DOLLAR,
+        y=quality,
+        x_text=dollars.format_usd(nanos),
+        y_text=tenths(quality),
+        size_text=tenths(entry.speed),
+        size=entry.speed,
+        is_available=ranked.model.is_available,
     )

@@ -112,17 +112,17 @@ def _makers(published: PublishedRankings) -> set[str]:
 def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = page_facts.current(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
-    is_internal, has_quality = query.source == Source.INTERNAL, any(each.quality is not None for each in leaderboard.entries)
-    is_ranked = has_quality or not is_internal
+    is_internal = query.source == Source.INTERNAL
+    is_ranked = not is_internal or any(each.entry.quality is not None for each in leaderboard.entries)
     shown = query if is_ranked else _without_quality(query)
     entries = filters.apply(shown, leaderboard).entries
-    rows = [page_rows.row(each, source=query.source, board=query.board) for each in entries]
+    rows = [page_rows.row(each) for each in entries[query.offset : query.offset + query.limit]]
     context = {
         "query": query,
         "form": page_query.form(query, _makers(published)),
         "headings": page_query.headings(shown),
-        "rows": rows[query.offset : query.offset + query.limit],
-        "pager": page_query.pager(query, len(rows)),
+        "rows": rows,
+        "pager": page_query.pager(query, len(entries)),
         "available_address": page_query.address(query, available_only=True, offset=0),
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
@@ -130,10 +130,10 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "is_internal": is_internal,
         "is_ranked": is_ranked,
         "canonical_path": reverse("ranking-page"),
-        "unavailable_models": sum(not entry.is_available for entry in leaderboard.entries),
-        "plots": page_rows.draw_plots(rows),
+        "unavailable_models": sum(not each.model.is_available for each in leaderboard.entries),
+        "plots": page_rows.draw_plots(entries),
         "api_address": page_query.api_address(shown),
-        "aliases": [each for each in facts.aliases if each.alias.endswith(f"/{query.board.lower()}")],
+        "aliases": [pair for pair in facts.aliases.items() if pair[0].endswith(f"/{query.board.lower()}")],
         "facts": facts,
         "parameters": used,
         "overall_terms": explanation.overall_terms(used),
@@ -168,9 +168,8 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
 
 
 def _of_alias(alias: str) -> HttpResponse:
-    for each in page_facts.current().aliases:
-        if each.alias == alias:
-            return redirect("ranked-model", each.model_id)
+    if model_id := page_facts.current().aliases.get(alias):
+        return redirect("ranked-model", model_id)
     raise errors.ModelUnknown(_NO_MODEL)
 
 
@@ -196,7 +195,7 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
         "explanation": explanation.explain(shown) if shown else None,
         "days": days,
         "histories": _histories(days),
-        "aliases": [each.alias for each in facts.aliases if each.model_id == model.pk],
+        "aliases": [alias for alias, target_id in facts.aliases.items() if target_id == model.pk],
         "example": f"{api_url}/v1/chat/completions",
         "canonical_path": reverse("ranked-model", args=[model.pk]),
     }

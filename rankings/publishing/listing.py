@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from completions.models import LanguageModel, Obstacle
@@ -20,90 +21,6 @@ from rankings.models import Entry, Publication
 _CHECK_EVERY_SECONDS = 1
 _READ_CATALOG_EVERY_SECONDS = 5  # models become available and unavailable between publications
 _PREVIOUS_SECONDS_MAX = 30  # beside a request that reads the next: a process may have been idle for hours
-
-
-@dataclass(frozen=True, slots=True)
-class RankedEntry:
-    """An entry with what the catalog says of its model. Scores are exact, of 100; None where no source has measured it.
-
-    ``rank`` is the rank on the leaderboard, ``category_rank`` the one among the models of the same category on it.
-    Prices are nanodollars per million tokens; ``price_nanos`` is the blended one, of three input tokens to one output token.
-    ``json_head`` is its JSON in the API, up to the one field that depends on the time of the reply.
-    """
-
-    model_id: str
-    name: str
-    maker: str
-    license: str | None
-    is_commercial: bool
-    is_available: bool
-    waits_for_key: bool
-    reads_images: bool
-    calls_tools: bool
-    context_window: int
-    input_nanos: int
-    output_nanos: int
-    price_nanos: int
-    category: str
-    rank: int
-    category_rank: int
-    change: int
-    overall: float | None
-    quality: float | None
-    speed: float | None
-    cost: float | None
-    elo: int | None
-    confidence: float
-    last_updated: datetime
-    search_text: str  # name, maker and id, casefolded
-    json_head: bytes
-
-    def contains(self, text: str) -> bool:
-        """Whether the model's name, maker or id contains the text, ignoring case."""
-        return text.strip().casefold() in self.search_text
-
-    def json(self, now: datetime) -> bytes:
-        """Return the ranking entry of the API, with its freshness as of ``now``."""
-        hours = max((now - self.last_updated).total_seconds() / 3600, 0)
-        return b'%s,"dataFreshnessHours":%.1f}}' % (self.json_head, hours)
-
-
-def _by_name(entry: RankedEntry) -> Any:
-    return entry.name.casefold()
-
-
-SORTS: dict[str, Callable[[RankedEntry], Any]] = {
-    "rank": lambda entry: entry.rank,
-    "score": lambda entry: entry.overall,
-    "name": _by_name,
-    "change": lambda entry: entry.change,
-    "quality": lambda entry: entry.quality,
-    "speed": lambda entry: entry.speed,
-    "price": lambda entry: entry.price_nanos,
-    "context": lambda entry: entry.context_window,
-}
-
-
-@dataclass(frozen=True)
-class Leaderboard:
-    """Entries of one source on one board, in the order of their model ids until ``sort`` gives them another."""
-
-    entries: tuple[RankedEntry, ...]
-
-    def where(self, condition: Callable[[RankedEntry], bool]) -> "Leaderboard":
-        """Return the entries that meet the condition. Their ranks stay those of the whole leaderboard."""
-        return Leaderboard(tuple(filter(condition, self.entries)))
-
-    def sort(self, sort: str, *, is_descending: bool) -> "Leaderboard":
-        """Return the entries in the order ``sort``. The order is total, so pages neither repeat nor miss an entry.
-
-        Ties are broken by model id, and entries without the figure come last, both in either direction.
-        """
-        key = SORTS[sort]
-        known = [entry for entry in self.entries if key(entry) is not None]
-        unknown = [entry for entry in self.entries if key(entry) is None]
-        known.sort(key=key, reverse=is_descending)  # a stable sort keeps the order of ids, also in reverse
-        return Leaderboard((*known, *unknown))
 
 
 @dataclass(frozen=True)
@@ -128,6 +45,63 @@ class CatalogModel:
     def price_nanos(self) -> int:
         """The blended price: of three input tokens to one output token."""
         return (3 * self.input_nanos + self.output_nanos) // 4
+
+
+@dataclass(frozen=True, slots=True)
+class RankedEntry:
+    """An entry with what the catalog says of its model. ``category_rank`` is the rank among the models of its category.
+
+    ``json_head`` is its JSON in the API, up to the one field that depends on the time of the reply.
+    """
+
+    entry: Entry
+    model: CatalogModel
+    category_rank: int
+    search_text: str  # name, maker and id, casefolded
+    json_head: bytes
+
+    def contains(self, text: str) -> bool:
+        """Whether the model's name, maker or id contains the text, ignoring case."""
+        return text.strip().casefold() in self.search_text
+
+    def json(self, now: datetime) -> bytes:
+        """Return the ranking entry of the API, with its freshness as of ``now``."""
+        hours = max((now - self.entry.last_updated).total_seconds() / 3600, 0)
+        return b'%s,"dataFreshnessHours":%.1f}}' % (self.json_head, hours)
+
+
+SORTS: dict[str, Callable[[RankedEntry], Any]] = {
+    "rank": attrgetter("entry.board_rank"),
+    "score": attrgetter("entry.overall"),
+    "name": lambda ranked: ranked.model.name.casefold(),
+    "change": attrgetter("entry.change"),
+    "quality": attrgetter("entry.quality"),
+    "speed": attrgetter("entry.speed"),
+    "price": attrgetter("model.price_nanos"),
+    "context": attrgetter("model.context_window"),
+}
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Entries of one source on one board, in the order of their model ids until ``sort`` gives them another."""
+
+    entries: tuple[RankedEntry, ...]
+
+    def where(self, condition: Callable[[RankedEntry], bool]) -> "Leaderboard":
+        """Return the entries that meet the condition. Their ranks stay those of the whole leaderboard."""
+        return Leaderboard(tuple(filter(condition, self.entries)))
+
+    def sort(self, sort: str, *, is_descending: bool) -> "Leaderboard":
+        """Return the entries in the order ``sort``. The order is total, so pages neither repeat nor miss an entry.
+
+        Ties are broken by model id, and entries without the figure come last, both in either direction.
+        """
+        key = SORTS[sort]
+        known = [entry for entry in self.entries if key(entry) is not None]
+        unknown = [entry for entry in self.entries if key(entry) is None]
+        known.sort(key=key, reverse=is_descending)  # a stable sort keeps the order of ids, also in reverse
+        return Leaderboard((*known, *unknown))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +200,17 @@ def _ranked_entry(entry: Entry, model: CatalogModel, *, category_rank: int) -> R
         "rank": entry.board_rank,
         "categoryRank": category_rank,
         "change": entry.change,
-        "model": _model(model),
+        "model": {
+            "id": model.id,
+            "name": model.name,
+            "provider": model.maker,
+            "category": model.category,
+            "contextWindow": model.context_window,
+            "imageSupport": model.image_support,
+            "functionCalling": model.function_calling,
+            "commercialUse": model.commercial_use,
+            "license": model.license,
+        },
         "scores": _scores(entry),
         "metadata": {
             "confidence": round(entry.confidence, 2),
@@ -234,58 +218,14 @@ def _ranked_entry(entry: Entry, model: CatalogModel, *, category_rank: int) -> R
             "lastUpdated": timestamps.iso_millis(entry.last_updated),
         },
     }
-    return RankedEntry(
-        model_id=model.id,
-        name=model.name,
-        maker=model.maker,
-        license=model.license,
-        is_commercial=model.commercial_use,
-        is_available=model.is_available,
-        waits_for_key=model.waits_for_key,
-        reads_images=model.image_support,
-        calls_tools=model.function_calling,
-        context_window=model.context_window,
-        input_nanos=model.input_nanos,
-        output_nanos=model.output_nanos,
-        price_nanos=model.price_nanos,
-        category=model.category,
-        rank=entry.board_rank,
-        category_rank=category_rank,
-        change=entry.change,
-        overall=entry.overall,
-        quality=entry.quality,
-        speed=entry.speed,
-        cost=entry.cost,
-        elo=entry.elo,
-        confidence=entry.confidence,
-        last_updated=entry.last_updated,
-        search_text=f"{model.name}\n{model.maker}\n{model.id}".casefold(),
-        json_head=compact_json.dumps(shown).removesuffix(b"}}"),
-    )
-
-
-def _model(model: CatalogModel) -> dict[str, Any]:
-    """Return the model as the catalog has it, never as a source does."""
-    return {
-        "id": model.id,
-        "name": model.name,
-        "provider": model.maker,
-        "category": model.category,
-        "contextWindow": model.context_window,
-        "imageSupport": model.image_support,
-        "functionCalling": model.function_calling,
-        "commercialUse": model.commercial_use,
-        "license": model.license,
-    }
+    search_text = f"{model.name}\n{model.maker}\n{model.id}".casefold()
+    return RankedEntry(entry, model, category_rank, search_text, compact_json.dumps(shown).removesuffix(b"}}"))
 
 
 def _scores(entry: Entry) -> dict[str, Any]:
     """Return the scores, rounded. A figure that no source has measured is null, never 0."""
     return {
-        "overall": _tenths(entry.overall),
-        "quality": _tenths(entry.quality),
-        "speed": _tenths(entry.speed),
-        "cost": _tenths(entry.cost),
+        **{name: _tenths(getattr(entry, name)) for name in ("overall", "quality", "speed", "cost")},
         "elo": entry.elo,
         "benchmarks": {
             "mmlu": _tenths(entry.mmlu),
