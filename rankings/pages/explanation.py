@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway_project.text import dollars
 from rankings.models import Alias, Entry, Source
+from rankings.pages.rows import tenths
 from rankings.scoring import formula, parameters
 from rankings.scoring.parameters import FormulaParameters
 from rankings.sources import registry
@@ -25,74 +26,37 @@ class Step:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class SourceExplanation:
-    """A source's statement about the model, its certainty, and whether it counts (``verdict``). Empty where there is none."""
-
-    source: str
-    weight: str
-    verdict: str
-    name: str = ""
-    placement: str = ""
-    percentile: str = ""
-    confidence: str = ""
-    method: str = ""
-    as_of: datetime | None = None
-    version: str = ""
-    attribution: str = ""
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    name: str
-    value: str
-    setting: str
-    published: str
-    source: str
-    licence: str
-
-
-@dataclass(frozen=True)
-class Explanation:
-    version: str
-    steps: list[Step]
-    sources: list[SourceExplanation]
-    benchmarks: list[Benchmark]
-
-
 _METHODS = {method.value: method.label for method in Alias.Method}
 _BENCHMARKS = {"mmlu": "MMLU", "hellaswag": "HellaSwag", "human_eval": "HumanEval"}
 
 
-def explain(entry: Entry) -> Explanation | None:
+def explain(entry: Entry) -> dict[str, Any] | None:
     """Return the explanation, or None for an entry whose inputs were not recorded."""
     if entry.source == Source.INTERNAL:
         return _internal(entry) if "sources" in entry.inputs else None
     return _external(entry) if "value" in entry.inputs else None
 
 
-def _external(entry: Entry) -> Explanation:
+def _external(entry: Entry) -> dict[str, Any]:
     """Explain an entry of a source: the score is the source's own, so only the confidence is computed here."""
     note = "identity (how sure the match with this model is) × precision (of the source's figure) × freshness (of its data)"
     step = Step("Confidence", _confidence_factors(entry.inputs), f"{entry.confidence:.2f}", note)
     source = _source({**entry.inputs, "source": entry.source}, "", "")
-    return Explanation(entry.inputs["version"], [step], [source], [])
+    return {"version": entry.inputs["version"], "steps": [step], "sources": [source], "benchmarks": []}
 
 
-def _internal(entry: Entry) -> Explanation:
+def _internal(entry: Entry) -> dict[str, Any]:
     inputs, used = entry.inputs, parameters.in_force()
-    return Explanation(
-        version=inputs["version"],
-        steps=[
-            _overall(entry),
-            *_quality(inputs),
-            _speed(inputs["speed"], used),
-            _cost(inputs["cost"], used),
-            _confidence(entry, inputs["sources"]),
+    cost, confidence = _cost(inputs["cost"], used), _confidence(entry, inputs["sources"])
+    return {
+        "version": inputs["version"],
+        "steps": [_overall(entry), *_quality(inputs), _speed(inputs["speed"], used), cost, confidence],
+        "sources": [_source(each, f"{each['weight']:g}", _verdict(each)) for each in inputs["sources"]],
+        "benchmarks": [
+            {**figure, "name": _BENCHMARKS[figure["benchmark"]], "value": f"{figure['value']:.1f}"}
+            for figure in inputs["benchmarks"]
         ],
-        sources=[_source(each, f"{each['weight']:g}", _verdict(each)) for each in inputs["sources"]],
-        benchmarks=[_benchmark(figure) for figure in inputs["benchmarks"]],
-    )
+    }
 
 
 # --- The sums -----------------------------------------------------------------------------------------------------
@@ -107,7 +71,7 @@ def _overall(entry: Entry) -> Step:
     note = f"the weighted mean of {overall_names()}"
     if unknown:
         note += f"; left out, since not known: {', '.join(unknown)}"
-    return Step("Overall", _mean(known), _tenths(entry.overall), note)
+    return Step("Overall", _mean(known), tenths(entry.overall), note)
 
 
 def _quality(inputs: dict[str, Any]) -> list[Step]:
@@ -115,18 +79,17 @@ def _quality(inputs: dict[str, Any]) -> list[Step]:
     applicable = [statement["weight"] for statement in inputs["sources"] if statement["is_applicable"]]
     coverage, quality, prior = inputs["coverage"], inputs["quality"], inputs["prior"]
     shares = f"{_sum(statement['weight'] for statement in counted)} ÷ {_sum(applicable)}" if applicable else ""
+    mean = _mean([(statement["weight"], statement["percentile"]) for statement in counted])
+    mean_note = "the mean of the percentiles at the sources, by the sources' weights" if counted else "no source ranks it"
+    shares_note = "weights of the sources that rank this model ÷ weights of those that rank such models"
     evidence = f"{coverage:.2f} × {quality or 0:.1f} + {prior['weight']:g} × {prior['quality']:g}"
-    notes = {
-        "Quality": "the mean of the percentiles at the sources, by the sources' weights" if counted else "no source ranks it",
-        "Coverage": "weights of the sources that rank this model ÷ weights of those that rank such models",
-        "Adjusted quality": f"the lower the coverage, the nearer to {prior['quality']:g}, the quality assumed without evidence",
-    }
-    sums = [
-        ("Quality", _mean([(statement["weight"], statement["percentile"]) for statement in counted]), _tenths(quality)),
-        ("Coverage", shares, f"{coverage:.2f}"),
-        ("Adjusted quality", f"({evidence}) ÷ ({coverage:.2f} + {prior['weight']:g})", _tenths(inputs["believed"])),
+    believed = f"({evidence}) ÷ ({coverage:.2f} + {prior['weight']:g})"
+    prior_note = f"the lower the coverage, the nearer to {prior['quality']:g}, the quality assumed without evidence"
+    return [
+        Step("Quality", mean, tenths(quality), mean_note),
+        Step("Coverage", shares, f"{coverage:.2f}", shares_note),
+        Step("Adjusted quality", believed, tenths(inputs["believed"]), prior_note),
     ]
-    return [Step(name, sum, result, notes[name]) for name, sum, result in sums]
 
 
 def _speed(speed: dict[str, Any], used: FormulaParameters) -> Step:
@@ -134,20 +97,20 @@ def _speed(speed: dict[str, Any], used: FormulaParameters) -> Step:
     latency = formula.speed(used, tokens_per_second=None, first_token_seconds=speed["first_token_seconds"])
     parts = [(used.throughput_share, throughput), (1 - used.throughput_share, latency)]
     sum = _mean([(weight, part) for weight, part in parts if part is not None])
-    return Step("Speed", sum, _tenths(speed["score"]), _speed_note(speed))
+    return Step("Speed", sum, tenths(speed["score"]), _speed_note(speed))
 
 
 def _speed_note(speed: dict[str, Any]) -> str:
     if speed["score"] is None:
         return "not measured yet"
-    rate, first_token_seconds = speed["tokens_per_second"], speed["first_token_seconds"]
-    measured = [
-        f"{rate:.1f} tokens per second" if rate is not None else "",
-        f"{first_token_seconds:.2f} s to the first token" if first_token_seconds is not None else "",
-    ]
+    measured = []
+    if (rate := speed["tokens_per_second"]) is not None:
+        measured.append(f"{rate:.1f} tokens per second")
+    if (first_token_seconds := speed["first_token_seconds"]) is not None:
+        measured.append(f"{first_token_seconds:.2f} s to the first token")
     own = f"medians of {speed['streams']} streams through this gateway"
     by = own if speed["source"] == Source.INTERNAL else f"measured by {registry.spec(speed['source']).title}"
-    return f"{', '.join(filter(None, measured))}; {by}"
+    return f"{', '.join(measured)}; {by}"
 
 
 def _cost(cost: dict[str, Any], used: FormulaParameters) -> Step:
@@ -157,7 +120,7 @@ def _cost(cost: dict[str, Any], used: FormulaParameters) -> Step:
     blended = f"(3 × {usd(cost['input_usd'])} + {usd(cost['output_usd'])}) ÷ 4 = {usd(cost['blended_usd'])}"
     anchors = f"100 at {usd(used.blended_dollars_best)}, 0 at {usd(used.blended_dollars_worst)}"
     note = f"{blended} per million tokens; the score is {anchors}, on a logarithmic scale"
-    return Step("Cost", "", _tenths(cost["score"]), note)
+    return Step("Cost", "", tenths(cost["score"]), note)
 
 
 def _confidence(entry: Entry, statements: list[dict[str, Any]]) -> Step:
@@ -180,10 +143,6 @@ def _sum(weights: Iterable[float]) -> str:
     return f"{round(sum(weights), 6):g}"
 
 
-def _tenths(score: float | None) -> str:
-    return "" if score is None else f"{score:.1f}"
-
-
 # --- Sources and benchmarks ---------------------------------------------------------------------------------------
 
 
@@ -197,38 +156,26 @@ def _verdict(statement: dict[str, Any]) -> str:
     return "does not count: it ranks too few models on this leaderboard, or none of this kind"
 
 
-def _source(statement: dict[str, Any], weight: str, verdict: str) -> SourceExplanation:
-    source = registry.spec(statement["source"]).title
+def _source(statement: dict[str, Any], weight: str, verdict: str) -> dict[str, Any]:
+    """Return a source's statement about the model, its certainty, and whether it counts (``verdict``)."""
+    shown = {"source": registry.spec(statement["source"]).title, "weight": weight, "verdict": verdict, "placement": ""}
     if "value" not in statement:
-        return SourceExplanation(source, weight, verdict)
-    return SourceExplanation(
-        source=source,
-        weight=weight,
-        verdict=verdict,
-        name=statement["name"],
-        placement=f"rank {statement['rank']} of {statement['population']}, at {statement['value']:,.6g}",
-        percentile=_tenths(statement["percentile"]),
-        confidence=_confidence_factors(statement),
-        method=_METHODS.get(statement["method"], ""),
-        as_of=datetime.fromisoformat(statement["as_of"]),
-        version=statement["version"],
-        attribution=statement["attribution"],
-    )
+        return shown
+    return {
+        **shown,
+        "name": statement["name"],
+        "placement": f"rank {statement['rank']} of {statement['population']}, at {statement['value']:,.6g}",
+        "percentile": tenths(statement["percentile"]),
+        "confidence": _confidence_factors(statement),
+        "method": _METHODS.get(statement["method"], ""),
+        "as_of": datetime.fromisoformat(statement["as_of"]),
+        "version": statement["version"],
+        "attribution": statement["attribution"],
+    }
 
 
 def _confidence_factors(statement: dict[str, Any]) -> str:
     return " × ".join(f"{statement[name]:.2f}" for name in ("identity", "precision", "freshness"))
-
-
-def _benchmark(figure: dict[str, Any]) -> Benchmark:
-    return Benchmark(
-        name=_BENCHMARKS[figure["benchmark"]],
-        value=f"{figure['value']:.1f}",
-        setting=figure["setting"],
-        published=figure["published"],
-        source=figure["source"],
-        licence=figure["licence"],
-    )
 
 
 def overall_names() -> str:

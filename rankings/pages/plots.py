@@ -12,8 +12,7 @@ from itertools import pairwise
 
 _FREE_ROOM = 56  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.4, 13, 8
-_RADIUS_MIN, _RADIUS_MAX = 4, 11
-_RADIUS_UNKNOWN = 4
+_RADIUS_MIN, _RADIUS_MAX, _RADIUS_UNKNOWN = 4, 11, 4
 
 Scale = Callable[[float], float]  # from a value to a coordinate
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -62,10 +61,7 @@ class Datum:
 
 @dataclass(frozen=True)
 class Point:
-    """A datum with its coordinates. ``anchor`` is SVG's text-anchor of the label. A label without room shows on hover.
-
-    ``is_best``: it is on the frontier, that is, no other has more of y for the same x or less.
-    """
+    """A datum with its coordinates. ``anchor`` is SVG's text-anchor of the label, which shows on hover if it has no room."""
 
     datum: Datum
     left: float
@@ -74,7 +70,7 @@ class Point:
     label_top: float
     anchor: str
     has_room: bool
-    is_best: bool = False
+    is_best: bool = False  # on the frontier
 
     @property
     def radius(self) -> float:
@@ -108,7 +104,12 @@ def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     """Lay out data with a logarithmic x axis, with 0 beside it, a y axis up to 100, and the frontier: the best y at each x."""
     scale, ticks = _logarithmic([datum.x for datum in data], frame)
     best = frontier(data)
-    points, y_ticks = _points(data, scale, frame, best)
+    low = min(max(int(min(datum.y for datum in data) // 10) * 10, 0), 90)  # the y axis begins at the multiple of ten below all
+    y = _linear(low, 100, frame.bottom, frame.top)
+    points = _labelled(
+        [replace(_unlabelled(datum, scale, y), is_best=index in best) for index, datum in enumerate(data)], frame
+    )
+    y_ticks = [Tick(round(y(value), 1), str(value)) for value in range(low, 101, 20 if low < 40 else 10)]
     return Plot(frame, points, ticks, y_ticks, line=_steps([points[index] for index in best], frame))
 
 
@@ -131,19 +132,11 @@ def history_plot(days: Sequence[tuple[date, int]], frame: Frame) -> Plot:
     )
 
 
-def _points(data: Sequence[Datum], x: Scale, frame: Frame, best: Sequence[int] = ()) -> tuple[list[Point], list[Tick]]:
-    """Return the points with their labels, and the ticks of the y axis. ``best``: the indexes of the data on the frontier."""
-    low = _low(datum.y for datum in data)
-    y = _linear(low, 100, frame.bottom, frame.top)
-    points = [replace(_unlabelled(datum, x, y), is_best=index in best) for index, datum in enumerate(data)]
-    return _labelled(points, frame), [Tick(round(y(value), 1), str(value)) for value in _tens(low)]
-
-
 # --- The frontier -------------------------------------------------------------------------------------------------
 
 
 def frontier(data: Sequence[Datum]) -> list[int]:
-    """Return the indexes of the data that none beats by more y for the same x or less, by rising x."""
+    """Return the indexes of the data that no other beats by more y for the same x or less, by rising x."""
     best: list[int] = []
     for index in sorted(range(len(data)), key=lambda each: (data[each].x, -data[each].y)):
         if not best or data[index].y > data[best[-1]].y:
@@ -164,13 +157,11 @@ def _linear(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def _logarithmic(values: Iterable[float], frame: Frame) -> tuple[Scale, list[Tick]]:
-    values = list(values)
+def _logarithmic(values: Sequence[float], frame: Frame) -> tuple[Scale, list[Tick]]:
     positive = [value for value in values if value > 0] or [1.0]
     has_free = 0 in values
     low, high = math.log10(min(positive)) - 0.1, math.log10(max(positive)) + 0.1
-    start = frame.left + (_FREE_ROOM if has_free else 0)
-    linear = _linear(low, high, start, frame.right)
+    linear = _linear(low, high, frame.left + (_FREE_ROOM if has_free else 0), frame.right)
     free = frame.left + _FREE_ROOM / 4
 
     def scale(value: float) -> float:
@@ -187,15 +178,6 @@ def _round_dollars(low: float, high: float, frame: Frame) -> list[float]:
     return [dollars for dollars in candidates if low <= math.log10(dollars) <= high]
 
 
-def _low(values: Iterable[float]) -> int:
-    """Return where an axis up to 100 begins: at the multiple of ten below the least value."""
-    return min(max(int(min(values, default=0) // 10) * 10, 0), 90)
-
-
-def _tens(low: int) -> range:
-    return range(low, 101, 20 if low < 40 else 10)
-
-
 # --- Labels -------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +188,9 @@ def _unlabelled(datum: Datum, x: Scale, y: Scale) -> Point:
 
 def _labelled(points: Sequence[Point], frame: Frame) -> list[Point]:
     """Place the labels, those of the frontier and of high points first. A label that would overlap another has no room."""
-    taken = [_around(point) for point in points]
+    taken = [
+        (each.left - each.radius, each.top - each.radius, each.left + each.radius, each.top + each.radius) for each in points
+    ]
     placed: dict[int, Point] = {}
     for number, point in sorted(enumerate(points), key=lambda each: (not each[1].is_best, each[1].top)):
         others = [box for index, box in enumerate(taken) if index != number]
@@ -218,7 +202,7 @@ def _labelled(points: Sequence[Point], frame: Frame) -> list[Point]:
 
 
 def _label_options(point: Point) -> list[Point]:
-    """Return the point with its label on the right, on the left, above and below. The frontier goes on to the right."""
+    """Return the point with its label on the right, on the left, above and below. The frontier continues to the right."""
     gap = point.radius + _GAP - _RADIUS_MIN
     sides = [(gap, 4, "start"), (-gap, 4, "end"), (0, -gap, "middle"), (0, gap + 9, "middle")]
     if point.is_best:
@@ -242,10 +226,6 @@ def _box(point: Point) -> _Box:
     width = len(point.datum.name) * _LETTER_WIDTH
     left = {"start": point.label_left, "end": point.label_left - width, "middle": point.label_left - width / 2}[point.anchor]
     return left, point.label_top - _LINE_HEIGHT + 3, left + width, point.label_top + 3
-
-
-def _around(point: Point) -> _Box:
-    return point.left - point.radius, point.top - point.radius, point.left + point.radius, point.top + point.radius
 
 
 def _is_free(box: _Box, taken: Iterable[_Box], frame: Frame) -> bool:

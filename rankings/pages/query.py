@@ -4,7 +4,7 @@ A form sends every field it has. A field that was left empty counts as not given
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -114,53 +114,6 @@ def _query_string(query: RankingsQuery) -> str:
 # --- The form, the headings, the pager ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Option:
-    value: object
-    title: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True)
-class Check:
-    """A checkbox of the form."""
-
-    name: str
-    title: str
-    is_checked: bool
-
-
-@dataclass(frozen=True)
-class Form:
-    """The filled-in form. ``invalid_parameter`` and ``message`` are empty unless a parameter is wrong."""
-
-    sources: list[Option]
-    boards: list[Option]
-    categories: list[Option]
-    makers: list[Option]
-    contexts: list[Option]
-    prices: list[Option]
-    sorts: list[Option]
-    orders: list[Option]
-    limits: list[Option]
-    checks: list[Check]
-    search: str
-    search_characters_max: int
-    more_in_use: int  # of the filters that fold; the order is shown by the headings
-    invalid_parameter: str = ""
-    message: str = ""
-
-    @property
-    def has_error_behind_more(self) -> bool:
-        """Whether the invalid parameter's field is among those that fold."""
-        return bool(self.message) and self.invalid_parameter in _FIELDS - {"board", "search", "priceMaxInCents"}
-
-    @property
-    def has_error_without_field(self) -> bool:
-        """Whether the invalid parameter has no field in the form."""
-        return bool(self.message) and self.invalid_parameter not in _FIELDS
-
-
 _CHECKS = {
     "availableOnly": ("Available now only", "available_only"),
     "imagesOnly": ("Reads images", "images_only"),
@@ -169,83 +122,61 @@ _CHECKS = {
 }
 
 
-def form(query: RankingsQuery, makers: Iterable[str]) -> Form:
-    """Return the form of a query. ``makers``: those of all models."""
-    order = (query.sort_by, query.sort_order)
-    sort_by = "" if order == _DEFAULT_ORDER else query.sort_by
-    sort_order = "" if not sort_by or query.sort_order == _SORT_ORDERS[query.sort_by] else query.sort_order
-    return _form(
-        source=query.source,
-        board=query.board,
-        category=query.category or "",
-        maker=query.provider,
-        makers=makers,
-        context_min=query.context_min or None,
-        price_max_in_cents=query.price_max_in_cents,
-        search=query.search,
-        checks={name for name, (_, attribute) in _CHECKS.items() if getattr(query, attribute)},
-        sort_by=sort_by,
-        sort_order=sort_order,
-        limit=query.limit,
-    )
+def form(query: RankingsQuery, makers: Iterable[str]) -> dict[str, Any]:
+    """Return the filled-in form of a query. ``makers``: those of all models."""
+    if (query.sort_by, query.sort_order) == _DEFAULT_ORDER:
+        return _form(replace(query, sort_by="", sort_order=""), makers)
+    is_usual = query.sort_order == _SORT_ORDERS[query.sort_by]
+    return _form(replace(query, sort_order="" if is_usual else query.sort_order), makers)
 
 
-def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str, makers: Iterable[str]) -> Form:
+def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str, makers: Iterable[str]) -> dict[str, Any]:
     """Return the form as it was sent. A value that is not among a field's choices is not chosen there."""
-    return _form(
+    checks: dict[str, Any] = {attribute: parameters.get(name) == "true" for name, (_, attribute) in _CHECKS.items()}
+    sent = replace(
+        filters.DEFAULTS,
         source=parameters.get("source", ""),
         board=parameters.get("board", ""),
         category=parameters.get("category", ""),
-        maker="",
-        makers=makers,
-        context_min=None,
-        price_max_in_cents=None,
         search=parameters.get("search", ""),
-        checks={name for name in _CHECKS if parameters.get(name) == "true"},
         sort_by=parameters.get("sortBy", ""),
         sort_order=parameters.get("sortOrder", ""),
-        limit=filters.DEFAULTS.limit,
-        invalid_parameter=invalid_parameter,
-        message=message,
+        **checks,
     )
+    return _form(sent, makers, invalid_parameter, message)
 
 
-def _form(
-    *,
-    source: str,
-    board: str,
-    category: str,
-    maker: str,
-    makers: Iterable[str],
-    context_min: int | None,
-    price_max_in_cents: int | None,
-    checks: set[str],
-    sort_by: str,
-    sort_order: str,
-    limit: int,
-    **values: Any,
-) -> Form:
+def _form(chosen: RankingsQuery, makers: Iterable[str], invalid_parameter: str = "", message: str = "") -> dict[str, Any]:
     known_makers = {each.casefold(): each for each in makers}
-    maker = known_makers.get(maker.casefold(), maker)
-    return Form(
-        sources=_options({spec.source.value: spec.title for spec in registry.specs()}, source),
-        boards=_options(BOARD_TITLES, board),
-        categories=_options({"": "All", **BOARD_TITLES}, category),
-        makers=_bounds("All", {*known_makers.values()}, maker or None, str),
-        contexts=_bounds("Any", {*CONTEXTS}, context_min, lambda tokens: f"{tokens:,} tokens or more"),
-        prices=_bounds("Any", {*PRICES}, price_max_in_cents, _price_title),
-        sorts=_options({"": "As ranked", **SORT_TITLES}, sort_by),
-        orders=_options({"": "Default", **ORDER_TITLES}, sort_order),
-        limits=_options({number: str(number) for number in sorted({*LIMITS, limit})}, limit),
-        checks=[Check(name, title, name in checks) for name, (title, _) in _CHECKS.items()],
-        search_characters_max=filters.SEARCH_CHARACTERS_MAX,
-        more_in_use=sum(map(bool, (category, maker, context_min, limit != filters.DEFAULTS.limit, *checks)))
-        + (source != Source.INTERNAL.value),
-        **values,
-    )
+    maker = known_makers.get(chosen.provider.casefold(), chosen.provider)
+    checks = [
+        {"name": name, "title": title, "is_checked": getattr(chosen, attribute)} for name, (title, attribute) in _CHECKS.items()
+    ]
+    limits = sorted({*LIMITS, chosen.limit})
+    in_use = [chosen.category, maker, chosen.context_min, chosen.limit != filters.DEFAULTS.limit]
+    in_use += [chosen.source != Source.INTERNAL.value, *(check["is_checked"] for check in checks)]
+    return {
+        "sources": _options({spec.source.value: spec.title for spec in registry.specs()}, chosen.source),
+        "boards": _options(BOARD_TITLES, chosen.board),
+        "categories": _options({"": "All", **BOARD_TITLES}, chosen.category or ""),
+        "makers": _bounds("All", {*known_makers.values()}, maker or None, str),
+        "contexts": _bounds("Any", {*CONTEXTS}, chosen.context_min or None, lambda tokens: f"{tokens:,} tokens or more"),
+        "prices": _bounds("Any", {*PRICES}, chosen.price_max_in_cents, _price_title),
+        "sorts": _options({"": "As ranked", **SORT_TITLES}, chosen.sort_by),
+        "orders": _options({"": "Default", **ORDER_TITLES}, chosen.sort_order),
+        "limits": _options({number: str(number) for number in limits}, chosen.limit),
+        "checks": checks,
+        "search": chosen.search,
+        "search_characters_max": filters.SEARCH_CHARACTERS_MAX,
+        "more_in_use": sum(map(bool, in_use)),  # of the filters that fold; the order is shown by the headings
+        "invalid_parameter": invalid_parameter,
+        "message": message,
+        "has_error_behind_more": invalid_parameter in _FIELDS - {"board", "search", "priceMaxInCents"},
+        "has_error_without_field": bool(message) and invalid_parameter not in _FIELDS,
+    }
 
 
-def _bounds(nothing: str, offered: set[Any], chosen: Any, title: Callable[[Any], str]) -> list[Option]:
+def _bounds(nothing: str, offered: set[Any], chosen: Any, title: Callable[[Any], str]) -> list[dict[str, Any]]:
     """Return the options: no bound (None), the bounds on offer, and the chosen bound, if it is none of them."""
     known = sorted(offered if chosen is None else {*offered, chosen})
     return _options({"": nothing, **{bound: title(bound) for bound in known}}, "" if chosen is None else chosen)
@@ -255,47 +186,31 @@ def _price_title(cents: int) -> str:
     return f"up to {dollars.format_usd(cents * dollars.NANOS_PER_DOLLAR // 100)} per million tokens"
 
 
-def _options(titles: dict[Any, str], chosen: object) -> list[Option]:
-    return [Option(value, title, value == chosen) for value, title in titles.items()]
+def _options(titles: dict[Any, str], chosen: object) -> list[dict[str, Any]]:
+    return [{"value": value, "title": title, "is_chosen": value == chosen} for value, title in titles.items()]
 
 
-@dataclass(frozen=True)
-class Heading:
-    """The heading of a sortable column. ``aria_sort`` is empty unless the list is sorted by this column."""
-
-    href: str
-    aria_sort: str
-
-
-def headings(query: RankingsQuery) -> dict[str, Heading]:
+def headings(query: RankingsQuery) -> dict[str, dict[str, str]]:
+    """Return the headings of the sortable columns. ``aria_sort`` is empty unless the list is sorted by the column."""
     return {sort: _heading(query, sort) for sort in SORTS}
 
 
-def _heading(query: RankingsQuery, sort: str) -> Heading:
+def _heading(query: RankingsQuery, sort: str) -> dict[str, str]:
     """Link to the column's default order; if the list is sorted by the column, to the opposite order."""
     if query.sort_by != sort:
-        return Heading(address(query, sort_by=sort, sort_order=_SORT_ORDERS[sort], offset=0), "")
+        return {"href": address(query, sort_by=sort, sort_order=_SORT_ORDERS[sort], offset=0), "aria_sort": ""}
     other = "desc" if query.sort_order == "asc" else "asc"
-    return Heading(address(query, sort_order=other, offset=0), f"{ORDER_TITLES[query.sort_order].lower()}")
+    return {"href": address(query, sort_order=other, offset=0), "aria_sort": ORDER_TITLES[query.sort_order].lower()}
 
 
-@dataclass(frozen=True)
-class Pager:
-    first: int
-    last: int
-    total: int
-    previous_href: str
-    next_href: str
-
-
-def pager(query: RankingsQuery, total: int) -> Pager:
+def pager(query: RankingsQuery, total: int) -> dict[str, Any]:
     """Return which rows are shown, and links to the others. An offset beyond the end links back to the last page."""
     last = min(query.offset + query.limit, total)
     previous_offset = min(max(query.offset - query.limit, 0), max(total - 1, 0) // query.limit * query.limit)
-    return Pager(
-        first=query.offset + 1,
-        last=last,
-        total=total,
-        previous_href=address(query, offset=previous_offset) if query.offset else "",
-        next_href=address(query, offset=last) if last < total else "",
-    )
+    return {
+        "first": query.offset + 1,
+        "last": last,
+        "total": total,
+        "previous_href": address(query, offset=previous_offset) if query.offset else "",
+        "next_href": address(query, offset=last) if last < total else "",
+    }

@@ -4,7 +4,7 @@ A rendered page is cached for some seconds, and as long as nothing new is publis
 """
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from completions.models import Category, LanguageModel, Price
+from completions.models import Category, LanguageModel
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -27,7 +27,6 @@ from rankings.pages import explanation, plots
 from rankings.pages import facts as page_facts
 from rankings.pages import query as page_query
 from rankings.pages import rows as page_rows
-from rankings.pages.plots import Plot
 from rankings.publishing import listing
 from rankings.publishing.listing import PublishedRankings
 from rankings.scoring import parameters
@@ -71,14 +70,6 @@ def _render_error(status: int, message: str) -> bytes:
     return render_to_string("rankings/error.html", {"error": {"status": status, "message": message}}).encode()
 
 
-def _page(
-    request: HttpRequest, key: Hashable | None, published: PublishedRankings, render: Callable[[PublishedRankings], str]
-) -> HttpResponseBase:
-    """Return the page with that cache key, rendered if need be, or 304."""
-    cache_key = None if key is None else ("rankings", key)
-    return public_page.respond(request, cache_key, lambda: render(published), version=published)
-
-
 # --- The list -----------------------------------------------------------------------------------------------------
 
 
@@ -92,21 +83,16 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
     if page_query.has_blanks(request.GET):
         return redirect(page_query.address(query))
     published = listing.published()
-    makers = _makers(published)
+    makers = published.makers
     query = page_query.canonical(query, makers)
-    key = query if page_query.is_offered(query, makers, len(published.models)) else None
-    return _page(request, key, published, functools.partial(_render_ranking, query))
+    cache_key = ("rankings", query) if page_query.is_offered(query, makers, len(published.models)) else None
+    return public_page.respond(request, cache_key, lambda: _render_ranking(query, published), version=published)
 
 
 def _form_error_page(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
-    makers = _makers(listing.published())
-    form = page_query.form_with_error(request.GET, error.param or "", error.message, makers)
+    form = page_query.form_with_error(request.GET, error.param or "", error.message, listing.published().makers)
     html = render_to_string("rankings/ranking.html", {"form": form})
     return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
-
-
-def _makers(published: PublishedRankings) -> set[str]:
-    return {model.maker for model in published.models.values()}
 
 
 def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
@@ -119,7 +105,7 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     rows = [page_rows.row(each) for each in entries[query.offset : query.offset + query.limit]]
     context = {
         "query": query,
-        "form": page_query.form(query, _makers(published)),
+        "form": page_query.form(query, published.makers),
         "headings": page_query.headings(shown),
         "rows": rows,
         "pager": page_query.pager(query, len(entries)),
@@ -157,20 +143,16 @@ def _without_quality(query: RankingsQuery) -> RankingsQuery:
 
 @_public
 def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
-    """Show one model and explain its score on one board, as ``source`` and ``board`` choose. An unknown one takes no query."""
+    """Show one model and explain its score on one board, as ``source`` and ``board`` choose. An alias leads to its model."""
     query = page_query.read(request.GET)
     published = listing.published()
     if model_id not in published.models and model_id not in published.unpriced_ids:
-        return _of_alias(model_id)
+        if target_id := page_facts.current().aliases.get(model_id):
+            return redirect("ranked-model", target_id)
+        raise errors.ModelUnknown(_NO_MODEL)
     api_url = hosts.api_url(request)
-    key = model_id, query.source, query.board, api_url
-    return _page(request, key, published, lambda _: _render_model(model_id, query, api_url))
-
-
-def _of_alias(alias: str) -> HttpResponse:
-    if model_id := page_facts.current().aliases.get(alias):
-        return redirect("ranked-model", model_id)
-    raise errors.ModelUnknown(_NO_MODEL)
+    cache_key = ("rankings", (model_id, query.source, query.board, api_url))
+    return public_page.respond(request, cache_key, lambda: _render_model(model_id, query, api_url), version=published)
 
 
 def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
@@ -178,23 +160,29 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     if model is None:
         raise errors.ModelUnknown(_NO_MODEL)
     facts = page_facts.current()
-    entries = sorted(Entry.objects.filter(model=model), key=_source_and_board_order) if model.prices_in_force else []
+    entries = list(Entry.objects.filter(model=model)) if model.prices_in_force else []
+    entries.sort(key=lambda each: (Source.values.index(each.source), Category.values.index(each.board)))
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)
     days = _days(model, query)
+    ranks = [(each.day, each.rank) for each in reversed(days)]
     context = {
         "model": model,
         "waits_for_key": listing.waits_for_key(model),
         "category": page_query.BOARD_TITLES[model.category],
         "context_window": f"{model.context_window:,}",
         "max_output_tokens": f"{model.max_output_tokens:,}",
-        "prices": _prices(model.prices_in_force[0]) if model.prices_in_force else [],
+        "prices": [
+            (rate.title, dollars.format_usd(rate.nanos), rate.unit.words)
+            for price in model.prices_in_force
+            for rate in price.sheet
+        ],
         "board_scores": [page_rows.board_scores(entry, is_shown=entry is shown) for entry in entries],
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "entry": shown,
         "explanation": explanation.explain(shown) if shown else None,
         "days": days,
-        "histories": _histories(days),
+        "histories": [plots.history_plot(ranks, frame) for frame in plots.FRAMES] if len(days) > 1 else [],
         "aliases": [alias for alias, target_id in facts.aliases.items() if target_id == model.pk],
         "example": f"{api_url}/v1/chat/completions",
         "canonical_path": reverse("ranked-model", args=[model.pk]),
@@ -202,25 +190,8 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     return render_to_string("rankings/model.html", context)
 
 
-def _source_and_board_order(entry: Entry) -> tuple[int, int]:
-    return list(Source).index(Source(entry.source)), list(Category).index(Category(entry.board))
-
-
-def _prices(price: Price) -> list[tuple[str, str, str]]:
-    """Return titles, exact prices in US dollars, and for how much."""
-    return [(rate.title, dollars.format_usd(rate.nanos), rate.unit.words) for rate in price.sheet]
-
-
 def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
     """Return the last HISTORY_DAYS of the model on the board in the series of the newest one, newest first."""
     ranks = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
     days = list(ranks.order_by("-day")[:HISTORY_DAYS])
     return [each for each in days if not each.series or not days[0].series or each.series == days[0].series]
-
-
-def _histories(days: list[DailyRank]) -> list[Plot]:
-    """Return the drawing for each width, or none: a line needs two days."""
-    if len(days) < 2:
-        return []
-    ranks = [(each.day, each.rank) for each in reversed(days)]
-    return [plots.history_plot(ranks, frame) for frame in plots.FRAMES]

@@ -113,6 +113,10 @@ class PublishedRankings:
     unpriced_ids: frozenset[str]  # of the models that the catalog has beside them
     leaderboards: dict[tuple[str, str], Leaderboard]  # by source and board
 
+    @property
+    def makers(self) -> set[str]:
+        return {model.maker for model in self.models.values()}
+
     def leaderboard(self, source: str, board: str) -> Leaderboard:
         return self.leaderboards.get((source, board), Leaderboard(()))
 
