@@ -67,6 +67,7 @@ def scores(
     terms = {"adjusted quality": adjusted_quality, "speed": speed, "cost": cost}
     overall = _mean([(parameters.score_weights[weight], terms[term]) for term, weight in OVERALL.items()])
     assert overall is not None
+    all_new = {name: replace(each, freshness=1.0) for name, each in heard.items()}
     return Scores(
         overall=overall,
         quality=quality,
@@ -75,18 +76,15 @@ def scores(
         speed=speed,
         cost=cost,
         confidence=_confidence(weights, heard, parameters.compared_sources),
-        evidence=_confidence(
-            weights, {name: replace(each, freshness=1.0) for name, each in heard.items()}, parameters.compared_sources
-        ),
+        evidence=_confidence(weights, all_new, parameters.compared_sources),
     )
 
 
 def _confidence(weights: Mapping[str, float], heard: Mapping[str, Evidence], compared_sources: Collection[str]) -> float:
     certain = {name: weights[name] * each.identity * each.precision * each.freshness for name, each in heard.items()}
-    confidence = _share(certain, weights)
     compared = [each.percentile for name, each in heard.items() if name in compared_sources]
     apart = (max(compared) - min(compared)) / 100 if compared else 0.0
-    return confidence * (1 - _DISAGREEMENT_COSTS * apart)
+    return _share(certain, weights) * (1 - _DISAGREEMENT_COSTS * apart)
 
 
 def _share(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:

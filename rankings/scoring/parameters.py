@@ -1,26 +1,13 @@
 """The parameters of the formula: their published values, and those in force by the settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rankings import environment
 from rankings.sources import registry
 
 VERSION = "internal-1"
-
-
-def _published_weights() -> dict[str, float]:
-    return {spec.short_name: spec.weight for spec in registry.weighted_specs()}
-
-
-def _published_half_lives() -> dict[str, float]:
-    specs = sorted(registry.fetched_specs(), key=lambda spec: -spec.weight)
-    return {spec.short_name: spec.half_life_hours for spec in specs}
-
-
-def _compared_sources() -> frozenset[str]:
-    return frozenset(spec.short_name for spec in registry.weighted_specs() if spec.is_compared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +17,19 @@ class FormulaParameters:
     Weights and half-lives of sources are by their short names. Raises ValueError if the numbers contradict each other.
     """
 
-    source_weights: Mapping[str, float] = field(default_factory=_published_weights)
+    source_weights: Mapping[str, float] = field(
+        default_factory=lambda: {spec.short_name: spec.weight for spec in registry.weighted_specs()}
+    )
     score_weights: Mapping[str, float] = field(default_factory=lambda: {"quality": 0.70, "speed": 0.15, "cost": 0.15})
-    half_lives_hours: Mapping[str, float] = field(default_factory=_published_half_lives)
-    compared_sources: frozenset[str] = field(default_factory=_compared_sources)  # where these disagree, the confidence falls
+    half_lives_hours: Mapping[str, float] = field(
+        default_factory=lambda: {
+            spec.short_name: spec.half_life_hours for spec in sorted(registry.fetched_specs(), key=lambda spec: -spec.weight)
+        }
+    )
+    # Where these disagree, the confidence falls.
+    compared_sources: frozenset[str] = field(
+        default_factory=lambda: frozenset(spec.short_name for spec in registry.weighted_specs() if spec.is_compared)
+    )
     population_min: int = 20  # on a smaller board a percentile says nothing
     evidence_min: float = 0.2  # of best/*: of 1, and however old; the Hub alone with unverified figures has 0.15
     prior: float = 25  # the quality that a model without evidence is taken to have ...
@@ -67,27 +63,14 @@ _RISING = [
     ("first_token_seconds_best", "first_token_seconds_worst"),
     ("blended_dollars_best", "blended_dollars_worst"),
 ]
-_ANCHORS = (
-    "evidence_min",
-    "prior",
-    "prior_weight",
-    "throughput_share",
-    "tokens_per_second_low",
-    "tokens_per_second_high",
-    "first_token_seconds_best",
-    "first_token_seconds_worst",
-    "blended_dollars_best",
-    "blended_dollars_worst",
-)
-
-
 # --- In force ---------------------------------------------------------------------------------------------------------
 
 PUBLISHED = FormulaParameters()
 SOURCE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SOURCE_WEIGHTS", dict(PUBLISHED.source_weights))
 SCORE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SCORE_WEIGHTS", dict(PUBLISHED.score_weights))
 HALF_LIVES_HOURS = environment.numbers("GATEWAY_RANKINGS_HALF_LIVES_HOURS", dict(PUBLISHED.half_lives_hours))
-ANCHORS = environment.numbers("GATEWAY_RANKINGS_ANCHORS", {name: getattr(PUBLISHED, name) for name in _ANCHORS})
+_ANCHORS = {each.name: getattr(PUBLISHED, each.name) for each in fields(FormulaParameters) if each.type is float}
+ANCHORS = environment.numbers("GATEWAY_RANKINGS_ANCHORS", _ANCHORS)
 POPULATION_MIN = environment.integer("GATEWAY_RANKINGS_POPULATION_MIN", PUBLISHED.population_min, minimum=1, maximum=10_000)
 
 

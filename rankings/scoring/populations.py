@@ -7,7 +7,7 @@ from datetime import datetime
 from completions.models import Category
 from rankings.identity import mapping
 from rankings.identity.mapping import ChosenStanding
-from rankings.models import Snapshot, Source, Standing
+from rankings.models import Snapshot, Source
 from rankings.scoring import formula, parameters
 from rankings.sources import registry
 from rankings.sources.base import FetchedSourceSpec, Placement, StandingFigures
@@ -22,9 +22,6 @@ class PopulationBoard:
 
     def percentile(self, value: float) -> float:
         return formula.percentile(value, self.values)
-
-    def placement(self, standing: Standing) -> Placement:
-        return Placement(standing.value, self.percentile(standing.value), self.values[-1], standing.facts)
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,9 @@ class Population:
 
     def figures(self, category: str, chosen: ChosenStanding) -> StandingFigures:
         """Return what the standing of one of our models contributes."""
-        return self.spec.figures(self.board(category).placement(chosen.standing))
+        standing, board = chosen.standing, self.board(category)
+        placement = Placement(standing.value, board.percentile(standing.value), board.values[-1], standing.facts)
+        return self.spec.figures(placement)
 
     def freshness(self, category: str, moment: datetime) -> float:
         """Return how fresh the board is, as a share."""
