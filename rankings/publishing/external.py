@@ -23,13 +23,15 @@ def entries(source: Source, models: Mapping[str, PricedModel], now: datetime) ->
         for model_id, chosen in population.board(category).ours.items()
         if model_id in models
     ]
-    return [*ranked, *_open_source([entry for entry in ranked if models[entry.model_id].has_open_weights])]
+    open_general = [entry for entry in ranked if entry.board == Category.GENERAL and models[entry.model_id].has_open_weights]
+    return [*ranked, *_open_source(open_general)]
 
 
 def _entry(population: Population, category: Category, model_id: str, chosen: ChosenStanding, now: datetime) -> Entry:
     general = population.board(Category.GENERAL).ours.get(model_id, chosen)
-    figures, used = population.figures(category, chosen), parameters.in_force()
-    freshness = population.freshness(category, now)
+    figures, freshness = population.figures(category, chosen), population.freshness(category, now)
+    blended = formula.blended_dollars(input_dollars=figures.input_dollars, output_dollars=figures.output_dollars)
+    used = parameters.in_force()
     return Entry(
         source=population.spec.source,
         board=category,
@@ -39,9 +41,7 @@ def _entry(population: Population, category: Category, model_id: str, chosen: Ch
         overall=figures.overall,
         quality=figures.quality,
         speed=formula.speed(used, tokens_per_second=figures.tokens_per_second, first_token_seconds=figures.first_token_seconds),
-        cost=formula.cost(
-            used, formula.blended_dollars(input_dollars=figures.input_dollars, output_dollars=figures.output_dollars)
-        ),
+        cost=formula.cost(used, blended),
         elo=figures.elo,
         confidence=chosen.confidence * figures.precision * freshness,
         last_updated=population.as_of(category),
@@ -69,9 +69,8 @@ def source_inputs(population: Population, category: str, chosen: ChosenStanding)
     }
 
 
-def _open_source(entries: list[Entry]) -> Iterator[Entry]:
+def _open_source(general: list[Entry]) -> Iterator[Entry]:
     """Yield the entries of OPEN_SOURCE: those of GENERAL, ranked among themselves. Ties share a rank; no rank is skipped."""
-    general = [entry for entry in entries if entry.board == Category.GENERAL]
     ranks = {rank: number for number, rank in enumerate(sorted({entry.rank for entry in general}), start=1)}
     for entry in general:
         duplicate = copy(entry)

@@ -6,7 +6,6 @@ from typing import Any
 
 from gateway_project.db import pool
 from gateway_project.text import timestamps
-from gateway_project.text.timestamps import iso_millis
 from rankings.identity import mapping
 from rankings.models import Snapshot, Source, SourceState
 from rankings.sources import registry
@@ -38,10 +37,12 @@ def report(now: datetime | None = None) -> list[SourceHealth]:
     moment = now or pool.database_time()
     states = SourceState.objects.in_bulk()
     held = dict(Snapshot.objects.exclude(held_because="").values_list("source", "held_because"))
-    return [
-        _health(spec, states.get(spec.source) or SourceState(source=spec.source), held.get(spec.source, ""), moment)
-        for spec in registry.specs()
-    ]
+    found = []
+    for spec in registry.specs():
+        state, held_because = states.get(spec.source) or SourceState(source=spec.source), held.get(spec.source, "")
+        reasons = _reasons(spec, state, held_because, moment)
+        found.append(SourceHealth(spec.source, state.last_success_at, *reasons, is_held=bool(held_because)))
+    return found
 
 
 def report_for_api(now: datetime | None = None) -> list[dict[str, Any]]:
@@ -50,14 +51,10 @@ def report_for_api(now: datetime | None = None) -> list[dict[str, Any]]:
         {
             "source": health.source.value,
             "isHealthy": health.is_healthy,
-            "lastSyncAt": iso_millis(health.last_sync_at) if health.last_sync_at else None,
+            "lastSyncAt": timestamps.iso_millis(health.last_sync_at) if health.last_sync_at else None,
         }
         for health in report(now)
     ]
-
-
-def _health(spec: SourceSpec, state: SourceState, held: str, now: datetime) -> SourceHealth:
-    return SourceHealth(spec.source, state.last_success_at, *_reasons(spec, state, held, now), is_held=bool(held))
 
 
 def _reasons(spec: SourceSpec, state: SourceState, held: str, now: datetime) -> tuple[str, str]:
@@ -75,14 +72,8 @@ def _reasons(spec: SourceSpec, state: SourceState, held: str, now: datetime) -> 
     if now - state.last_success_at > spec.age_max:
         since = f"not read since {timestamps.in_words(state.last_success_at)}"
         return since, since
-    old_data = _reason_of_old_data(spec, now)
-    return old_data, old_data
-
-
-def _reason_of_old_data(spec: SourceSpec, now: datetime) -> str:
-    if spec.data_age_max is None:
-        return ""
-    snapshot = mapping.latest_snapshot(spec.source)
-    if snapshot is not None and now - snapshot.as_of > spec.data_age_max:
-        return f"its data is from {snapshot.as_of:%Y-%m-%d}"
-    return ""
+    snapshot = mapping.latest_snapshot(spec.source) if spec.data_age_max else None
+    if snapshot and spec.data_age_max and now - snapshot.as_of > spec.data_age_max:
+        reason = f"its data is from {snapshot.as_of:%Y-%m-%d}"
+        return reason, reason
+    return "", ""

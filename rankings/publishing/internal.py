@@ -1,7 +1,7 @@
 """Makes the entries of INTERNAL: every model with a price on every board, scored by the formula."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -30,31 +30,26 @@ class ScoringInputs:
 
 @dataclass(frozen=True)
 class SourceStatement:
-    """What a source says of a model in a category. ``is_applicable``: whether it could say anything of such a model there.
-
-    Without ``evidence`` it says nothing. ``fields`` go into ``Entry.inputs``.
-    """
+    """What a source says of a model in a category: nothing without ``evidence``. ``fields`` go into ``Entry.inputs``."""
 
     spec: FetchedSourceSpec
     board_weight: float
-    is_applicable: bool
+    is_applicable: bool  # whether it could say anything of such a model there
     evidence: Evidence | None = None
-    fields: Mapping[str, Any] | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_counted(self) -> bool:
         return self.is_applicable and self.evidence is not None
 
-
-@dataclass(frozen=True)
-class ScoredSpeed:
-    """How fast a model is, and which source measured it: INTERNAL is this gateway, over its own ``streams``."""
-
-    score: float | None = None
-    tokens_per_second: float | None = None
-    first_token_seconds: float | None = None
-    streams: int | None = None
-    source: Source | None = None
+    def as_input(self, parameters: FormulaParameters) -> dict[str, Any]:
+        return {
+            "source": self.spec.source,
+            "weight": parameters.source_weights[self.spec.short_name] * self.board_weight,
+            "is_applicable": self.is_applicable,
+            "is_heard": self.is_counted,
+            **self.fields,
+        }
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class ScoredModel:
     model: PricedModel
     scores: Scores
     statements: list[SourceStatement]
-    speed: ScoredSpeed
+    speed: Mapping[str, Any]  # of ``Entry.inputs``
 
 
 def entries(models: Mapping[str, PricedModel], now: datetime) -> list[Entry]:
@@ -96,7 +91,7 @@ def _scored(category: Category, model: PricedModel, inputs: ScoringInputs) -> Sc
         inputs.parameters,
         evidence={each.spec.short_name: each.evidence for each in statements if each.evidence},
         applicable={each.spec.short_name: each.board_weight for each in statements if each.is_applicable},
-        speed=speed.score,
+        speed=speed["score"],
         cost=formula.cost(inputs.parameters, model.blended_dollars),
     )
     return ScoredModel(model, scores, statements, speed)
@@ -117,29 +112,24 @@ def _statement(population: Population, category: Category, model: PricedModel, i
         precision=population.figures(category, chosen).precision,
         freshness=population.freshness(category, inputs.now),
     )
-    return SourceStatement(spec, weight, is_applicable, evidence, external.source_inputs(population, category, chosen))
+    fields = {**external.source_inputs(population, category, chosen), **asdict(evidence)}
+    return SourceStatement(spec, weight, is_applicable, evidence, fields)
 
 
-def _speed(model: PricedModel, inputs: ScoringInputs) -> ScoredSpeed:
+def _speed(model: PricedModel, inputs: ScoringInputs) -> dict[str, Any]:
     """Return the speed as this gateway measured it; if it did not, as the heaviest source with a speed says."""
     if own := inputs.speeds.get(model.id):
-        return _measured(inputs, own.tokens_per_second, own.first_token_seconds, own.streams, Source.INTERNAL)
-    theirs = (
-        _measured(inputs, figures.tokens_per_second, figures.first_token_seconds, None, source)
-        for source, figures in _figures(Category.GENERAL, model, inputs)
-    )
-    return next((speed for speed in theirs if speed.score is not None), ScoredSpeed())
+        return _measured(inputs, own, Source.INTERNAL, own.streams)
+    theirs = (_measured(inputs, figures, source) for source, figures in _figures(Category.GENERAL, model, inputs))
+    unknown: dict[str, Any] = dict.fromkeys(("score", "tokens_per_second", "first_token_seconds", "streams", "source"))
+    return next((speed for speed in theirs if speed["score"] is not None), unknown)
 
 
 def _measured(
-    inputs: ScoringInputs,
-    tokens_per_second: float | None,
-    first_token_seconds: float | None,
-    streams: int | None,
-    source: Source,
-) -> ScoredSpeed:
-    score = formula.speed(inputs.parameters, tokens_per_second=tokens_per_second, first_token_seconds=first_token_seconds)
-    return ScoredSpeed(score, tokens_per_second, first_token_seconds, streams, source)
+    inputs: ScoringInputs, figures: MeasuredSpeed | StandingFigures, source: Source, streams: int | None = None
+) -> dict[str, Any]:
+    measured = {"tokens_per_second": figures.tokens_per_second, "first_token_seconds": figures.first_token_seconds}
+    return {"score": formula.speed(inputs.parameters, **measured), **measured, "streams": streams, "source": source}
 
 
 def _figures(category: Category, model: PricedModel, inputs: ScoringInputs) -> Iterator[tuple[Source, StandingFigures]]:
@@ -154,7 +144,6 @@ def _figures(category: Category, model: PricedModel, inputs: ScoringInputs) -> I
 
 def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, rank: int, board_rank: int) -> Entry:
     scores, model = scored.scores, scored.model
-    ratings = [figures.elo for _, figures in _figures(category, model, inputs) if figures.elo is not None]
     figures = benchmarks.figures().get(model.id, {})
     return Entry(
         source=Source.INTERNAL,
@@ -166,7 +155,7 @@ def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, ra
         quality=scores.quality,
         speed=scores.speed,
         cost=scores.cost,
-        elo=ratings[0] if ratings else None,
+        elo=next((each.elo for _, each in _figures(category, model, inputs) if each.elo is not None), None),
         **{benchmark: figure.value for benchmark, figure in figures.items()},
         confidence=scores.confidence,
         last_updated=_oldest_date(category, scored, inputs),
@@ -177,7 +166,7 @@ def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, ra
 def _oldest_date(category: Category, scored: ScoredModel, inputs: ScoringInputs) -> datetime:
     """Return the date of the oldest board that counts. Prices and this gateway's own measurements are of now."""
     counted = [(each.spec.source, category) for each in scored.statements if each.is_counted]
-    counted += [(source, Category.GENERAL) for source in inputs.populations if source == scored.speed.source]
+    counted += [(source, Category.GENERAL) for source in inputs.populations if source == scored.speed["source"]]
     dates = [inputs.populations[source].as_of(board) for source, board in counted]
     return min(dates, default=inputs.now)
 
@@ -189,12 +178,12 @@ def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
         "version": parameters.version(),
         "weights": dict(inputs.parameters.score_weights),
         "prior": {"quality": inputs.parameters.prior, "weight": inputs.parameters.prior_weight},
-        "sources": [_source(each, inputs) for each in scored.statements],
+        "sources": [each.as_input(inputs.parameters) for each in scored.statements],
         "coverage": scores.coverage,
         "evidence": scores.evidence,
         "quality": scores.quality,
         "believed": scores.adjusted_quality,
-        "speed": asdict(scored.speed),
+        "speed": scored.speed,
         "cost": {
             "input_usd": model.input_dollars,
             "output_usd": model.output_dollars,
@@ -202,16 +191,4 @@ def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
             "score": scores.cost,
         },
         "benchmarks": [asdict(figure) for figure in benchmarks.figures().get(model.id, {}).values()],
-    }
-
-
-def _source(statement: SourceStatement, inputs: ScoringInputs) -> dict[str, Any]:
-    evidence = statement.evidence
-    return {
-        "source": statement.spec.source,
-        "weight": inputs.parameters.source_weights[statement.spec.short_name] * statement.board_weight,
-        "is_applicable": statement.is_applicable,
-        "is_heard": statement.is_counted,
-        **(statement.fields or {}),
-        **(asdict(evidence) if evidence else {}),
     }

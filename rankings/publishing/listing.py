@@ -152,7 +152,7 @@ def _refresh(previous: PublishedRankings | None) -> PublishedRankings:
 
 
 def _read_catalog() -> _Catalog:
-    """Return the models that are enabled: by id those that have a price, and the ids of the others."""
+    """Return the enabled models: by id those that have a price, and the ids of the others."""
     enabled = list(LanguageModel.objects.of_chat().filter(is_enabled=True).with_price_and_routes())
     models = {model.pk: _catalog_model(model) for model in enabled if model.prices_in_force}
     return models, frozenset(model.pk for model in enabled).difference(models)

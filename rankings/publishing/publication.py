@@ -10,7 +10,7 @@ what it says, and how the formula reads this.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
 from django.db import connection, transaction
 from django.db.models import F, Q
@@ -28,24 +28,21 @@ _CHANGE_DAYS = 7
 def publish(*sources: Source | str) -> int:
     """Publish these sources and then INTERNAL, which is made of all. Return the number of entries of the first source."""
     counts = [_replace(source) for source in map(Source, sources) if source != Source.INTERNAL]
-    counts.append(_publish_internal())
-    return counts[0]
-
-
-def _publish_internal() -> int:
-    """Publish INTERNAL. It has no refresh run, so its health is whether it was computed: that is stored here."""
-    try:
-        return _replace(Source.INTERNAL)
+    try:  # INTERNAL has no refresh run, so its health is whether it was computed: that is stored here
+        counts.append(_replace(Source.INTERNAL))
     except Exception as error:
         _update_internal_state(last_attempt_at=Now(), failures=F("failures") + 1, error=type(error).__name__)
         raise
+    return counts[0]
 
 
 @transaction.atomic
 def _replace(source: Source) -> int:
-    _lock_source(source)
+    with connection.cursor() as cursor:  # wait until no other transaction publishes this source, and keep others waiting
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
     now = pool.database_time()
-    entries = _entries(source, now)
+    models = priced_models.priced_models()
+    entries = internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)
     _set_changes(source, entries, now.date())
     Entry.objects.filter(source=source).delete()
     Entry.objects.bulk_create(entries)
@@ -53,19 +50,9 @@ def _replace(source: Source) -> int:
     if source == Source.INTERNAL:
         routable_aliases.write(entries, now.date())
         _update_internal_state(last_attempt_at=Now(), last_success_at=Now(), failures=0, error="")
-    _increment_publication_number()
+    Publication.objects.bulk_create([Publication(pk=1)], ignore_conflicts=True)
+    Publication.objects.update(number=F("number") + 1, changed_at=Now())  # every cache sees that what is published has changed
     return len(entries)
-
-
-def _lock_source(source: Source) -> None:
-    """Wait until no other transaction publishes this source, and keep others waiting until this one ends."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
-
-
-def _entries(source: Source, now: datetime) -> list[Entry]:
-    models = priced_models.priced_models()
-    return internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)
 
 
 # --- History ------------------------------------------------------------------------------------------------------
@@ -73,8 +60,7 @@ def _entries(source: Source, now: datetime) -> list[Entry]:
 
 def _set_changes(source: Source, entries: Collection[Entry], today: date) -> None:
     """Set the ranks that each entry gained on its board in a week, or since its first day; a new entry has gained none."""
-    boards = {entry.board: _series(entry) for entry in entries}
-    before = _ranks_before(source, today, boards)
+    before = _ranks_before(source, today, {entry.board: _series(entry) for entry in entries})
     for entry in entries:
         entry.change = before.get((entry.board, entry.model_id), entry.board_rank) - entry.board_rank
 
@@ -117,15 +103,6 @@ def _store_daily_ranks(entries: Iterable[Entry], today: date) -> None:
     )
 
 
-# --- State and publication number ---------------------------------------------------------------------------------
-
-
 def _update_internal_state(**columns: object) -> None:
     SourceState.objects.bulk_create([SourceState(source=Source.INTERNAL)], ignore_conflicts=True)
     SourceState.objects.filter(pk=Source.INTERNAL).update(**columns)
-
-
-def _increment_publication_number() -> None:
-    """Let every cache see by the number that what is published has changed."""
-    Publication.objects.bulk_create([Publication(pk=1)], ignore_conflicts=True)
-    Publication.objects.update(number=F("number") + 1, changed_at=Now())

@@ -70,25 +70,16 @@ def _first(model_ids: list[str], available: set[str]) -> list[str]:
     return [model_id for model_id in model_ids if model_id in kept]
 
 
-def _best(entry: Entry) -> Any:
-    return entry.board_rank
-
-
-def _cheapest(entry: Entry) -> Any:
-    """By the price, since cost scores end at 0 and 100. Models never tested in the category come after all that were."""
-    return entry.quality is None, entry.inputs["cost"]["blended_usd"], entry.board_rank
-
-
-def _fastest(entry: Entry) -> Any:
-    """Models never tested in the category come after all that were."""
-    return entry.quality is None, -(entry.speed or 0), entry.board_rank
-
-
 def _has_evidence(entry: Entry) -> bool:
     return entry.quality is not None and entry.inputs["evidence"] >= parameters.in_force().evidence_min
 
 
-_ORDERS = {"best": _best, "cheapest": _cheapest, "fastest": _fastest}
+# Models never tested in the category come after all that were. Cheapest is by the price, since cost scores end at 0 and 100.
+_ORDERS: dict[str, Callable[[Entry], Any]] = {
+    "best": lambda entry: entry.board_rank,
+    "cheapest": lambda entry: (entry.quality is None, entry.inputs["cost"]["blended_usd"], entry.board_rank),
+    "fastest": lambda entry: (entry.quality is None, -(entry.speed or 0), entry.board_rank),
+}
 _REQUIRES: dict[str, Callable[[Entry], bool]] = {
     "best": _has_evidence,
     "cheapest": lambda entry: True,
