@@ -1,7 +1,6 @@
 """The rankings in the admin: the queue of unmapped names, the health of the sources, the published entries."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -46,15 +45,6 @@ def _fetched_sources() -> list[Source]:
     return [spec.source for spec in registry.fetched_specs()]
 
 
-@dataclass(frozen=True)
-class UnmappedName:
-    """A name in the queue, and the ids of the models that exact rules suggest."""
-
-    source: Source
-    standing: Standing
-    suggestions: list[str]
-
-
 class MappingForm(forms.Form):
     """A form of one click, which maps a name to this model, or to none of ours."""
 
@@ -68,15 +58,12 @@ class MappingForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if not self.errors and bool(cleaned["model"]) == cleaned["is_none_of_ours"]:
             self.add_error("model", "Choose a model or select “none of ours”.")
-        if not self.errors and not _is_listed(cleaned):
-            self.add_error("external_key", "The source no longer lists this name.")
+        if not self.errors:
+            snapshot = mapping.latest_snapshot(cleaned["source"])
+            listed = Standing.objects.filter(key_kind=cleaned["key_kind"], external_key=cleaned["external_key"])
+            if snapshot is None or not listed.filter(snapshot=snapshot).exists():
+                self.add_error("external_key", "The source no longer lists this name.")
         return cleaned
-
-
-def _is_listed(name: dict[str, Any]) -> bool:
-    snapshot = mapping.latest_snapshot(name["source"])
-    found = Standing.objects.filter(snapshot=snapshot, key_kind=name["key_kind"], external_key=name["external_key"])
-    return snapshot is not None and found.exists()
 
 
 @admin.register(Alias)
@@ -114,8 +101,6 @@ class AliasAdmin(RecordedAdmin):
 
     def _republish(self, request: HttpRequest) -> None:
         transaction.on_commit(partial(_enqueue, request, tasks.republish.delay))
-
-    # --- The queue -----------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         queue = self.admin_site.admin_view(self.queue_view)
@@ -161,16 +146,17 @@ class AliasAdmin(RecordedAdmin):
         messages.success(request, text)
 
 
-def _waiting(chosen: list[Source], searched: str) -> list[UnmappedName]:
-    """Return the queue: names with a suggestion first, then by rank."""
+def _waiting(chosen: list[Source], searched: str) -> list[dict[str, Any]]:
+    """Return the queue: names with suggestions of exact rules first, then by rank."""
     ours, found = mapping.own_models(), []
     for source in chosen:
         snapshot = mapping.latest_snapshot(source)
         for standing in mapping.unmatched(snapshot) if snapshot else []:
             if searched.casefold() in f"{standing.external_key} {standing.name} {standing.organization}".casefold():
                 suggestions = rules.suggestions(mapping.external_name(standing, source), ours)
-                found.append(UnmappedName(source, standing, suggestions))
-    return sorted(found, key=lambda waiting: (not waiting.suggestions, waiting.standing.rank, waiting.standing.external_key))
+                order = (not suggestions, standing.rank, standing.external_key)
+                found.append((order, {"source": source, "standing": standing, "suggestions": suggestions}))
+    return [waiting for _, waiting in sorted(found, key=lambda pair: pair[0])]
 
 
 # --- Profiles of models ---------------------------------------------------------------------------------------------
@@ -196,15 +182,8 @@ class ProfileAdmin(RecordedAdmin):
 # --- The sources -----------------------------------------------------------------------------------------------------
 
 
-class SourceStateList(ChangeList):
-    """Reads the health and the waiting names of all sources at once, instead of for each row."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        self.result_list = _with_condition(self.result_list)
-
-
 def _with_condition(states: Iterable[SourceState]) -> list[Any]:
+    """Add the health and the waiting names of all sources at once, instead of for each row."""
     reasons = {each.source: each.reason for each in health.report()}
     waiting = mapping.count_unmatched()
     found: list[Any] = list(states)
@@ -213,19 +192,18 @@ def _with_condition(states: Iterable[SourceState]) -> list[Any]:
     return found
 
 
+class SourceStateList(ChangeList):
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = _with_condition(self.result_list)
+
+
 @admin.register(SourceState)
 class SourceStateAdmin(ReadOnlyAdmin):
     list_display = ("source", "condition", "last_success_at", "last_attempt_at", "next_attempt_at", "failures", "waiting")
     fields = (
-        "source",
-        "condition",
-        "error",
-        "failures",
-        "is_refused",
-        "last_success_at",
-        "last_attempt_at",
-        "next_attempt_at",
-        "waiting",
+        *("source", "condition", "error", "failures", "is_refused"),
+        *("last_success_at", "last_attempt_at", "next_attempt_at", "waiting"),
     )
     ordering = ("source",)
     actions = ("refresh_now",)
