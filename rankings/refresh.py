@@ -133,20 +133,24 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
         run = SourceRun(open_client(access), str(previous_validators.get("revision") or ""), open_client)
         try:
             with _whatever_it_sends():
-                fetched = _complete(spec, _read(spec, run, previous_validators), last)
+                if spec.is_conditional and run.client.is_unchanged(previous_validators.get("urls") or {}):
+                    raise Unchanged
+                fetched = _complete(spec, spec.read(run), last)
                 if doubt := _doubt(spec, fetched, last, options):
                     return _hold(state, fetched, access.mark, doubt)
                 validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision}
                 validators["urls"] = {} if fetched.stopped else run.client.validators  # ask the refused boards again
-                snapshot = _store_if_new(state, fetched, last, validators)
+                fingerprint = _fingerprint(fetched)
+                if last and last.fingerprint == fingerprint:
+                    _succeeded(state, validators, fetched)
+                    return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
+                snapshot = _store(state, fetched, fingerprint, validators)
         except Unchanged:
             _succeeded(state, previous_validators)
             return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
         except SourceFailed as failure:
             state.refresh_from_db()  # it may say what was rolled back
             return _failed(state, access.mark, failure)
-    if snapshot is None:
-        return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
     for note in fetched.notes:
         options.say(note)
     return _publish(snapshot, len(fetched.standings))
@@ -162,13 +166,6 @@ def _whatever_it_sends() -> Iterator[None]:
     except Exception as error:
         logger.exception("what a source sent could not be read or stored")
         raise ImplausibleData(f"it cannot be read or stored: {type(error).__name__}") from error
-
-
-def _read(spec: FetchedSourceSpec, run: SourceRun, validators: dict[str, object]) -> FetchedSnapshot:
-    conditions = validators.get("urls")
-    if spec.is_conditional and isinstance(conditions, dict) and run.client.is_unchanged(conditions):
-        raise Unchanged
-    return spec.read(run)
 
 
 def _complete(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None) -> FetchedSnapshot:
@@ -231,17 +228,6 @@ def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: 
 
 
 # --- Storing ---------------------------------------------------------------------------------------------------------
-
-
-def _store_if_new(
-    state: SourceState, fetched: FetchedSnapshot, last: Snapshot | None, validators: dict[str, object]
-) -> Snapshot | None:
-    """Return the stored snapshot; None if nothing has changed since the last one."""
-    fingerprint = _fingerprint(fetched)
-    if last and last.fingerprint == fingerprint:
-        _succeeded(state, validators, fetched)
-        return None
-    return _store(state, fetched, fingerprint, validators)
 
 
 @transaction.atomic

@@ -9,7 +9,7 @@ from completions.models import Category
 from gateway_project.text import dollars
 from gateway_project.web.query_parameters import Boolean, Choice, ParameterSet, Text, WholeNumber
 from rankings.models import Source
-from rankings.publishing.listing import SORTS, Leaderboard, RankedEntry
+from rankings.publishing.listing import SORTS, RankedEntry
 
 LIMIT_MAX = 100
 OFFSET_MAX = 1_000_000
@@ -89,11 +89,19 @@ def parse(parameters: QueryDict) -> RankingsQuery:
     return RankingFilter.select(DEFAULTS, parameters)
 
 
-def apply(query: RankingsQuery, leaderboard: Leaderboard) -> Leaderboard:
-    """Return the entries that match the query, in its order. The caller cuts the page (``limit``, ``offset``)."""
+def apply(query: RankingsQuery, listed: list[RankedEntry]) -> list[RankedEntry]:
+    """Return the entries that match the query, in its order. The caller cuts the page (``limit``, ``offset``).
+
+    The order is total, so pages neither repeat nor miss an entry: ties are broken by model id, and entries without the figure
+    come last, both in either direction.
+    """
     for condition in _conditions(query):
-        leaderboard = leaderboard.where(condition)
-    return leaderboard.sort(query.sort_by, is_descending=query.sort_order == "desc")
+        listed = [ranked for ranked in listed if condition(ranked)]
+    key = SORTS[query.sort_by]
+    known = [ranked for ranked in listed if key(ranked) is not None]
+    unknown = [ranked for ranked in listed if key(ranked) is None]
+    known.sort(key=key, reverse=query.sort_order == "desc")  # a stable sort keeps the order of ids, also in reverse
+    return [*known, *unknown]
 
 
 def _conditions(query: RankingsQuery) -> Iterator[Callable[[RankedEntry], bool]]:

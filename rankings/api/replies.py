@@ -105,7 +105,7 @@ def _citations() -> Mapping[str, str]:
 
 
 def _render(query: RankingsQuery, batch: _Batch) -> Reply:
-    entries = filters.apply(query, batch.published.leaderboard(query.source, query.board)).entries
+    entries = filters.apply(query, batch.published.leaderboard(query.source, query.board))
     page = entries[query.offset : query.offset + query.limit]
     has_more = query.offset + len(page) < len(entries)
     pagination = compact_json.dumps({"total": len(entries), "limit": query.limit, "offset": query.offset, "hasMore": has_more})
@@ -119,7 +119,7 @@ def _render(query: RankingsQuery, batch: _Batch) -> Reply:
     return Reply(body, _etag(page, pagination, batch), batch.citations.get(query.source, ""))
 
 
-def _etag(page: tuple[RankedEntry, ...], pagination: bytes, batch: _Batch) -> str:
+def _etag(page: list[RankedEntry], pagination: bytes, batch: _Batch) -> str:
     digest = hashlib.sha256(pagination + batch.sources)
     for entry in page:
         digest.update(entry.json_head)

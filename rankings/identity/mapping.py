@@ -57,9 +57,7 @@ def _alias_keys(standing: Standing) -> list[_Key]:
     if standing.key_kind == "aa_id":
         plain = rules.normalized(standing.name)
         return [own, ("name", plain)] if plain else [own]
-    if standing.facts.get("id"):
-        return [own, ("id", standing.facts["id"])]
-    return [own]
+    return [own, ("id", standing.facts["id"])] if standing.facts.get("id") else [own]
 
 
 def _folded(kind: str, key: str) -> _Key:
@@ -78,8 +76,10 @@ def load_curated(path: Path = CURATED) -> int:
         wanted = {name: tables[model_id].get(name, default) for name, default in _PROFILE.items()}
         if not Profile.objects.filter(pk=model_id, **wanted).exists():
             Profile.objects.update_or_create(pk=model_id, defaults=wanted)
-    wanted_aliases = {key: row for model_id in sorted(model_ids) for key, row in _curated(model_id, tables[model_id])}
-    _delete_automatic(wanted_aliases)
+    wanted_aliases = [alias for model_id in sorted(model_ids) for alias in _curated(model_id, tables[model_id])]
+    for alias in wanted_aliases:  # in place of those by rule or link of the same names
+        same_name = Alias.objects.filter(source=alias.source, key_kind=alias.key_kind, external_key=alias.external_key)
+        same_name.exclude(method__in=_EXPLICIT).delete()
     return _reconcile(Alias.objects.filter(method=Alias.Method.CURATED), wanted_aliases)
 
 
@@ -91,24 +91,14 @@ def curated_ids() -> set[str]:
     return set(tomllib.loads(CURATED.read_text(encoding="utf-8"))["models"])
 
 
-def _curated(model_id: str, table: dict[str, Any]) -> Iterator[tuple[tuple[str, str, str], Alias]]:
+def _curated(model_id: str, table: dict[str, Any]) -> Iterator[Alias]:
     named = dict(table.get("names", {}))
     if table.get("hf_repo"):
         named["HUGGINGFACE.hf_repo"] = [table["hf_repo"], *named.get("HUGGINGFACE.hf_repo", [])]
     for where, names in named.items():
         source, _, kind = where.partition(".")
         for name in names:
-            yield (
-                (source, kind, name),
-                Alias(source=source, key_kind=kind, external_key=name, model_id=model_id, method=Alias.Method.CURATED),
-            )
-
-
-def _delete_automatic(wanted: Iterable[tuple[str, str, str]]) -> None:
-    """Delete the aliases by rule or link of names that the file now has."""
-    for source, kind, name in wanted:
-        same_name = Alias.objects.filter(source=source, key_kind=kind, external_key=name)
-        same_name.exclude(method__in=_EXPLICIT).delete()
+            yield Alias(source=source, key_kind=kind, external_key=name, model_id=model_id, method=Alias.Method.CURATED)
 
 
 # --- Rules ---------------------------------------------------------------------------------------------------------
@@ -122,21 +112,11 @@ def map_by_rules(snapshot: Snapshot) -> int:
     return _reconcile(Alias.objects.filter(source=source).exclude(method__in=_EXPLICIT), wanted)
 
 
-def _by_rules(source: Source, standings: Iterable[Standing], explicit: dict[_Key, Alias]) -> dict[tuple[str, str, str], Alias]:
+def _by_rules(source: Source, standings: Iterable[Standing], explicit: dict[_Key, Alias]) -> Iterator[Alias]:
     candidates = own_models()
-    found_aliases: dict[tuple[str, str, str], Alias] = {}
     for standing in _names(standings):
         if _first(explicit, standing) is None and (found := rules.match(external_name(standing, source), candidates)):
-            key = (source.value, standing.key_kind, standing.external_key)
-            found_aliases[key] = Alias(
-                source=source,
-                key_kind=standing.key_kind,
-                external_key=standing.external_key,
-                model_id=found.model_id,
-                method=found.method,
-                confidence=found.confidence,
-            )
-    return found_aliases
+            yield Alias(source=source, key_kind=standing.key_kind, external_key=standing.external_key, **vars(found))
 
 
 def own_models() -> list[OwnModel]:
@@ -148,11 +128,12 @@ def own_models() -> list[OwnModel]:
     ]
 
 
-def _reconcile(existing: Any, wanted: dict[tuple[str, str, str], Alias]) -> int:
+def _reconcile(existing: Any, wanted: Iterable[Alias]) -> int:
     """Change the rows of ``existing`` to the wanted ones, unless the name has another row. Return how many changed."""
+    missing = {(row.source, row.key_kind, row.external_key): row for row in wanted}
     changed = 0
     for row in existing:
-        new = wanted.pop((row.source, row.key_kind, row.external_key), None)
+        new = missing.pop((row.source, row.key_kind, row.external_key), None)
         if new is None:
             row.delete()
         elif (row.model_id, row.method, row.confidence) != (new.model_id, new.method, new.confidence):
@@ -162,7 +143,7 @@ def _reconcile(existing: Any, wanted: dict[tuple[str, str, str], Alias]) -> int:
             continue
         changed += 1
     before = Alias.objects.count()
-    Alias.objects.bulk_create(wanted.values(), ignore_conflicts=True)
+    Alias.objects.bulk_create(missing.values(), ignore_conflicts=True)
     return changed + Alias.objects.count() - before
 
 
@@ -174,13 +155,13 @@ def chosen_standings(snapshot: Snapshot) -> dict[Category, dict[str, ChosenStand
 
     If several standings are one model's: the one that an explicit alias names; else the worst one. Never silently the best.
     """
-    return _chosen(snapshot.standings.all(), _aliases(Source(snapshot.source)))
+    return _chosen(snapshot.standings.all(), _by_key(Alias.objects.filter(source=snapshot.source)))
 
 
 def expected_standings(source: Source, standings: Iterable[Standing]) -> dict[Category, dict[str, ChosenStanding]]:
     """Return what ``chosen_standings`` would if a snapshot with these standings were stored and mapped now. Writes nothing."""
     listed, explicit = list(standings), _explicit(source)
-    return _chosen(listed, explicit | _by_key(_by_rules(source, listed, explicit).values()))
+    return _chosen(listed, explicit | _by_key(_by_rules(source, listed, explicit)))
 
 
 def _chosen(standings: Iterable[Standing], aliases: dict[_Key, Alias]) -> dict[Category, dict[str, ChosenStanding]]:
@@ -191,20 +172,16 @@ def _chosen(standings: Iterable[Standing], aliases: dict[_Key, Alias]) -> dict[C
             found[Category(standing.board), alias.model_id].append((standing, alias))
     boards: dict[Category, dict[str, ChosenStanding]] = defaultdict(dict)
     for (board, model_id), candidates in found.items():
-        boards[board][model_id] = _choose(candidates)
+        written = [pair for pair in candidates if pair[1].method in _EXPLICIT] or candidates
+        standing, alias = min(written, key=lambda pair: (pair[0].value, -pair[0].rank))
+        confidence = alias.confidence if len(written) == 1 else min(alias.confidence, SEVERAL_CONFIDENCE)
+        boards[board][model_id] = ChosenStanding(standing, confidence, Alias.Method(alias.method))
     return dict(boards)
-
-
-def _choose(candidates: list[tuple[Standing, Alias]]) -> ChosenStanding:
-    written = [pair for pair in candidates if pair[1].method in _EXPLICIT] or candidates
-    standing, alias = min(written, key=lambda pair: (pair[0].value, -pair[0].rank))
-    confidence = alias.confidence if len(written) == 1 else min(alias.confidence, SEVERAL_CONFIDENCE)
-    return ChosenStanding(standing, confidence, Alias.Method(alias.method))
 
 
 def unmatched(snapshot: Snapshot) -> list[Standing]:
     """Return one standing for each name that has no alias, in the order of rank."""
-    return _without_alias(snapshot, _aliases(Source(snapshot.source)))
+    return _without_alias(snapshot, _by_key(Alias.objects.filter(source=snapshot.source)))
 
 
 def count_unmatched() -> dict[str, int]:
@@ -235,10 +212,6 @@ def _names(standings: Iterable[Standing]) -> list[Standing]:
     for standing in sorted(standings, key=lambda row: (order[Category(row.board)], row.rank, row.external_key)):
         first.setdefault(standing.external_key, standing)
     return list(first.values())
-
-
-def _aliases(source: Source) -> dict[_Key, Alias]:
-    return _by_key(Alias.objects.filter(source=source))
 
 
 def _explicit(source: Source) -> dict[_Key, Alias]:

@@ -1,6 +1,5 @@
 """Rows and drawings of the ranking pages, as plain values for templates."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from gateway_project.text import dollars
@@ -65,7 +64,7 @@ def plain_thousands(count: int) -> str:
     return f"{count / 1_000_000:.3g}M" if count >= 999_500 else f"{count / 1_000:.0f}K"
 
 
-def draw_plots(listed: Sequence[RankedEntry]) -> dict[str, Any]:
+def draw_plots(listed: list[RankedEntry]) -> dict[str, Any]:
     """Draw quality against price for each width, with the speed as size: of more than PLOTTED_MAX models the frontier and the
     best others, without the ``omitted``.
     """

@@ -99,9 +99,9 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = page_facts.current(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
     is_internal = query.source == Source.INTERNAL
-    is_ranked = not is_internal or any(each.entry.quality is not None for each in leaderboard.entries)
+    is_ranked = not is_internal or any(each.entry.quality is not None for each in leaderboard)
     shown = query if is_ranked else _without_quality(query)
-    entries = filters.apply(shown, leaderboard).entries
+    entries = filters.apply(shown, leaderboard)
     rows = [page_rows.row(each) for each in entries[query.offset : query.offset + query.limit]]
     context = {
         "query": query,
@@ -112,11 +112,11 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "available_address": page_query.address(query, available_only=True, offset=0),
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
-        "board_is_empty": not leaderboard.entries,
+        "board_is_empty": not leaderboard,
         "is_internal": is_internal,
         "is_ranked": is_ranked,
         "canonical_path": reverse("ranking-page"),
-        "unavailable_models": sum(not each.model.is_available for each in leaderboard.entries),
+        "unavailable_models": sum(not each.model.is_available for each in leaderboard),
         "plots": page_rows.draw_plots(entries),
         "api_address": page_query.api_address(shown),
         "aliases": [pair for pair in facts.aliases.items() if pair[0].endswith(f"/{query.board.lower()}")],

@@ -82,28 +82,6 @@ SORTS: dict[str, Callable[[RankedEntry], Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Leaderboard:
-    """Entries of one source on one board, in the order of their model ids until ``sort`` gives them another."""
-
-    entries: tuple[RankedEntry, ...]
-
-    def where(self, condition: Callable[[RankedEntry], bool]) -> "Leaderboard":
-        """Return the entries that meet the condition. Their ranks stay those of the whole leaderboard."""
-        return Leaderboard(tuple(filter(condition, self.entries)))
-
-    def sort(self, sort: str, *, is_descending: bool) -> "Leaderboard":
-        """Return the entries in the order ``sort``. The order is total, so pages neither repeat nor miss an entry.
-
-        Ties are broken by model id, and entries without the figure come last, both in either direction.
-        """
-        key = SORTS[sort]
-        known = [entry for entry in self.entries if key(entry) is not None]
-        unknown = [entry for entry in self.entries if key(entry) is None]
-        known.sort(key=key, reverse=is_descending)  # a stable sort keeps the order of ids, also in reverse
-        return Leaderboard((*known, *unknown))
-
-
 @dataclass(frozen=True, eq=False)
 class PublishedRankings:
     """All entries of one publication, of models that the catalog offers at a price. Each reading equals only itself."""
@@ -111,14 +89,14 @@ class PublishedRankings:
     number: int
     models: dict[str, CatalogModel]  # by id
     unpriced_ids: frozenset[str]  # of the models that the catalog has beside them
-    leaderboards: dict[tuple[str, str], Leaderboard]  # by source and board
+    leaderboards: dict[tuple[str, str], list[RankedEntry]]  # by source and board; in the order of model ids
 
     @property
     def makers(self) -> set[str]:
         return {model.maker for model in self.models.values()}
 
-    def leaderboard(self, source: str, board: str) -> Leaderboard:
-        return self.leaderboards.get((source, board), Leaderboard(()))
+    def leaderboard(self, source: str, board: str) -> list[RankedEntry]:
+        return self.leaderboards.get((source, board), [])
 
 
 _published: StaleWhileRefresh[None, PublishedRankings] = StaleWhileRefresh(
@@ -182,11 +160,11 @@ def waits_for_key(model: LanguageModel) -> bool:
     return set(model.obstacles()) == {Obstacle.UNREACHABLE} and any(route.provider.is_enabled for route in model.enabled_routes)
 
 
-def _read_leaderboards(models: dict[str, CatalogModel]) -> dict[tuple[str, str], Leaderboard]:
+def _read_leaderboards(models: dict[str, CatalogModel]) -> dict[tuple[str, str], list[RankedEntry]]:
     entries: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in Entry.objects.filter(model__in=models).defer("inputs").order_by("model_id"):
         entries[entry.source, entry.board].append(entry)
-    return {key: Leaderboard(tuple(_ranked_entries(listed, models))) for key, listed in entries.items()}
+    return {key: list(_ranked_entries(listed, models)) for key, listed in entries.items()}
 
 
 def _ranked_entries(entries: list[Entry], models: dict[str, CatalogModel]) -> Iterator[RankedEntry]:
