@@ -6,8 +6,8 @@ from typing import Any
 from completions.models import Category
 from rankings import environment
 from rankings.models import Source
-from rankings.sources import documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow, ranked
+from rankings.sources import base, documents
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
 from rankings.sources.client import Headers, ImplausibleData, SourceClient, SourceUnavailable
 
 BOARDS = {
@@ -71,7 +71,7 @@ def _board(board: Category, models: list[dict[str, Any]]) -> list[StandingRow]:
         value = documents.table(model.get("evaluations") or {}, "evaluations").get(index)
         if value is not None:
             valued.append((model, documents.finite(value, index, minimum=0, maximum=100)))
-    return [_standing(board, model, value, rank) for model, value, rank in ranked(valued)]
+    return [_standing(board, model, value, rank) for model, value, rank in base.ranked(valued)]
 
 
 def _standing(board: Category, model: dict[str, Any], value: float, rank: int) -> StandingRow:

@@ -1,17 +1,12 @@
 """What the rest of the app knows of a source (``SourceSpec``), and what reading one returns (``FetchedSnapshot``).
 
-A source's module reads its own JSON shapes and nothing else. ``refresh`` decides when a source is read and whether the result
-is stored; ``publishing`` decides what is shown of it.
-
-What the ``facts`` of a standing hold, by source; None where the source does not say:
+The ``facts`` of a standing hold, by source; None where the source does not say:
 
 - LMSYS_ARENA: ``lower``, ``upper`` (the rating's 95 % interval), ``votes``
 - HUGGINGFACE: ``verified``
-- ARTIFICIAL_ANALYSIS: ``slug``, ``tokens_per_second``, ``first_token_seconds``, ``input_usd``, ``output_usd`` (per million
-  tokens)
+- ARTIFICIAL_ANALYSIS: ``slug``, ``tokens_per_second``, ``first_token_seconds``, ``input_usd``, ``output_usd`` (per 1M tokens)
 - OPENROUTER: ``tokens`` (a string, because JSON numbers lose digits), ``is_sampled``, ``id``, ``hf_repo``; ``input_usd``,
-  ``output_usd`` (strings, per million tokens; its catalog is for cross-checks only: do not publish them, nor scores made of
-  them)
+  ``output_usd`` (strings, per 1M tokens; for cross-checks only: publish neither them nor scores made of them)
 """
 
 import re
@@ -26,7 +21,7 @@ from django.utils.crypto import salted_hmac
 from completions.models import Category
 from rankings.environment import Setting
 from rankings.models import Source
-from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceClient, SourceMissing
+from rankings.sources.client import SourceAccessDenied, SourceClient, SourceMissing
 
 T = TypeVar("T")
 
@@ -57,23 +52,18 @@ class StandingRow:
 
 @dataclass(frozen=True)
 class FetchedSnapshot:
-    """Everything that a source said at one time, not stored yet. ``as_of`` is the source's own date, if it gives one.
-
-    ``revision`` is the source's name for this state of its data: the same name later means that nothing has changed.
-    ``notes`` tell people what was left out. ``doubt``: why it must not be published before someone has seen it. ``stopped``:
-    the boards that the source refuses, and how; they stay as they were. ``unread``: those that this gateway does not ask for.
-    """
+    """Everything that a source said at one time, not stored yet."""
 
     standings: list[StandingRow]
-    as_of: datetime | None = None
+    as_of: datetime | None = None  # the source's own date, if it gives one
     version: str = ""
     attribution: str = ""
-    revision: str = ""
-    notes: list[str] = field(default_factory=list)
-    doubt: str = ""
-    stopped: Mapping[Category, str] = field(default_factory=dict)
+    revision: str = ""  # the source's name for this state of its data: the same name later means that nothing has changed
+    notes: list[str] = field(default_factory=list)  # what was left out
+    doubt: str = ""  # why it must not be published before someone has seen it
+    stopped: Mapping[Category, str] = field(default_factory=dict)  # the boards that the source refuses, and how; they stay
     boards: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of ``models.Snapshot``, from ``refresh``
-    unread: Collection[Category] = ()
+    unread: Collection[Category] = ()  # the boards that this gateway does not ask for
 
 
 # --- What a source is ------------------------------------------------------------------------------------------------
@@ -104,13 +94,10 @@ class SourceAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """One of a source's boards. Figures of two major versions are not comparable, so that a new one begins a new series.
+    """One of a source's boards. Figures of two major versions are not comparable: a new one begins a new series."""
 
-    ``version``: unless the source says it itself. ``weight``: how much of the source's weight its figures have in INTERNAL.
-    """
-
-    version: str = "1"
-    weight: float = 1.0
+    version: str = "1"  # unless the source says it itself
+    weight: float = 1.0  # how much of the source's weight its figures have in INTERNAL
 
 
 def series(version: str) -> str:
@@ -131,12 +118,9 @@ class Placement:
 
 @dataclass(frozen=True)
 class StandingFigures:
-    """What a standing contributes to the rankings. Scores are of 100; None where the source says nothing.
+    """A standing's contribution to the rankings. Scores are of 100, prices in US dollars per 1M tokens; None: not known."""
 
-    ``precision`` is how far the source's own figure may be believed, as a share. Prices are in US dollars per million tokens.
-    """
-
-    precision: float
+    precision: float  # how far the source's own figure may be believed, as a share
     overall: float
     quality: float | None = None
     elo: int | None = None
@@ -148,35 +132,24 @@ class StandingFigures:
 
 @dataclass(frozen=True)
 class SourceRun:
-    """One reading of a source. ``client`` asks at the source's base URL; ``revision`` is the one that was read last, or empty.
+    """One reading of a source."""
 
-    ``open_client`` opens a client for another address. It is closed after the run.
-    """
-
-    client: SourceClient
-    revision: str
-    open_client: Callable[[SourceAccess], SourceClient]
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
+    client: SourceClient  # of the source's base URL
+    revision: str  # that was read last, or empty
+    open_client: Callable[[SourceAccess], SourceClient]  # for another address; closed after the run
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec:
-    """A source. INTERNAL, which is computed here, has only this.
-
-    ``cadence`` is the time between two runs. The source is unhealthy when its last success is older than ``age_max``, or the
-    date of its data is older than ``data_age_max``. ``license`` is the license of its data, if there is one.
-    """
+    """A source. INTERNAL, which is computed here, has only this."""
 
     source: Source
     title: str
-    cadence: timedelta
-    age_max: timedelta
+    cadence: timedelta  # between two runs
+    age_max: timedelta  # of the last success: then the source is unhealthy
     home_url: str = ""
-    data_age_max: timedelta | None = None
-    license: License | None = None
+    data_age_max: timedelta | None = None  # of the date of its data, likewise
+    license: License | None = None  # of its data
 
     def access(self) -> SourceAccess:
         """Return how this deployment reaches the source."""
@@ -189,37 +162,25 @@ class SourceSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedSourceSpec(SourceSpec):
-    """A source that is read over HTTP.
-
-    Reading: ``read`` returns everything, or raises Unchanged or a SourceFailed. A good snapshot has at least ``rows_min`` rows
-    on GENERAL. ``is_conditional``: its documents keep their addresses, so that the source is unchanged when each of them
-    answers 304.
-
-    Access: with ``needs_key`` the source is off without its key, and nothing of it may be shown, because its terms say so.
-
-    Scoring: ``figures`` says what a standing contributes. ``short_name`` is the name of the source in the settings of weights
-    and half-lives. ``weight`` is what it counts for in the quality of INTERNAL by default; with 0 it is no evidence of
-    quality, and no setting changes that. ``lists_open_weights_only``: that it does not list a closed model says nothing.
-    ``is_compared``: the confidence in a model falls with the distance between the percentiles at such sources.
-    """
+    """A source that is read over HTTP."""
 
     base_url: Setting[str]
     key: Setting[str]
-    key_headers: Callable[[str], dict[str, str]] = bearer
-    needs_key: bool = False
+    key_headers: Callable[[str], dict[str, str]] = lambda key: {"Authorization": f"Bearer {key}"}
+    needs_key: bool = False  # without it the source is off, and nothing of it may be shown, because its terms say so
 
     boards: Mapping[Category, Any]
     key_kind: str
-    rows_min: int
-    is_conditional: bool
-    read: Callable[[SourceRun], FetchedSnapshot]
+    rows_min: int  # of a good snapshot, on GENERAL
+    is_conditional: bool  # its documents keep their addresses: the source is unchanged when each of them answers 304
+    read: Callable[[SourceRun], FetchedSnapshot]  # returns everything, or raises Unchanged or a SourceFailed
 
     figures: Callable[[Placement], StandingFigures]
-    short_name: str
+    short_name: str  # in the settings of weights and half-lives
     half_life_hours: float
-    weight: float = 0
-    lists_open_weights_only: bool = False
-    is_compared: bool = False
+    weight: float = 0  # in the quality of INTERNAL by default; with 0 it is no evidence of quality, whatever the settings
+    lists_open_weights_only: bool = False  # that it does not list a closed model says nothing
+    is_compared: bool = False  # the confidence in a model falls with the distance between the percentiles at such sources
 
     def board(self, category: str) -> Board:
         found = self.boards.get(Category(category))
@@ -227,13 +188,10 @@ class FetchedSourceSpec(SourceSpec):
 
     def access(self) -> SourceAccess:
         key = self.key.value
-        headers = self.key_headers(key) if key else {}
-        return SourceAccess(self.base_url.value, headers, self._obstacle())
-
-    def _obstacle(self) -> str:
+        obstacle = "" if self.may_be_shown() else f"{self.key.variable} is not set"
         if not settings.RANKINGS_FETCH:
-            return "GATEWAY_RANKINGS_FETCH is off"
-        return "" if self.may_be_shown() else f"{self.key.variable} is not set"
+            obstacle = "GATEWAY_RANKINGS_FETCH is off"
+        return SourceAccess(self.base_url.value, self.key_headers(key) if key else {}, obstacle)
 
     def may_be_shown(self) -> bool:
         return bool(self.key.value) or not self.needs_key
@@ -259,18 +217,6 @@ def read_boards(boards: Iterable[Category], read: Callable[[Category], T]) -> tu
     return found, {board: str(refusal) for board, refusal in refused.items()}
 
 
-def readable(listed: Iterable[Any], read: Callable[[Any], T]) -> tuple[list[T], list[str]]:
-    """Read each row. Return what was read, and why each other row was not."""
-    found: list[T] = []
-    errors: list[str] = []
-    for row in listed:
-        try:
-            found.append(read(row))
-        except ImplausibleData as error:
-            errors.append(str(error))
-    return found, errors
-
-
 def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:
     """Each with its rank, the highest value first. Equal values share a rank, and the next rank is skipped."""
     ordered = sorted(standings, key=lambda pair: -pair[1])
@@ -278,15 +224,3 @@ def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:
     for position, (_, value) in enumerate(ordered, start=1):
         ranks.setdefault(value, position)
     return [(item, value, ranks[value]) for item, value in ordered]
-
-
-def without_repetitions(standings: list[StandingRow], notes: list[str]) -> list[StandingRow]:
-    """Return one row for each model on each board. Of several rows the worst is kept: the best would flatter the model."""
-    kept: dict[tuple[str, str], StandingRow] = {}
-    for row in standings:
-        previous = kept.get((row.board, row.external_key))
-        if previous is None or (row.value, -row.rank) < (previous.value, -previous.rank):
-            kept[row.board, row.external_key] = row
-    if len(kept) < len(standings):
-        notes.append(f"{len(standings) - len(kept)} rows repeat a model")
-    return list(kept.values())

@@ -4,8 +4,7 @@ How documents are requested, and the limits of that, is in ``gateway_project.net
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,7 +32,7 @@ class SourceUnavailable(SourceFailed):
 
 
 class SourceMissing(SourceUnavailable):
-    """The source does not have the document, or not any more."""
+    """The source does not have the document, or no longer."""
 
 
 class ImplausibleData(SourceFailed):
@@ -97,24 +96,18 @@ class SourceClient:
 
     def _request(self, url: str, conditions: Headers | None = None) -> bool:
         """Request a document and keep it. Return whether it has changed since ``conditions``."""
-        with _as_source_failure():
+        try:
             document = self._http.get(url, conditions)
             if document is not None:
                 self._answers[url] = SourceDocument(document.json(), document.headers, document.validators)
+        except background_http.AccessDenied as failure:
+            raise SourceAccessDenied(str(failure)) from None
+        except background_http.NotFound as failure:
+            raise SourceMissing(str(failure)) from None
+        except background_http.InvalidDocument as failure:
+            raise ImplausibleData(str(failure)) from None
+        except background_http.FetchFailed as failure:
+            wait = failure.retry_seconds
+            retry_at = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
+            raise SourceUnavailable(str(failure), retry_at=retry_at) from None
         return document is not None
-
-
-@contextmanager
-def _as_source_failure() -> Iterator[None]:
-    try:
-        yield
-    except background_http.AccessDenied as failure:
-        raise SourceAccessDenied(str(failure)) from None
-    except background_http.NotFound as failure:
-        raise SourceMissing(str(failure)) from None
-    except background_http.InvalidDocument as failure:
-        raise ImplausibleData(str(failure)) from None
-    except background_http.FetchFailed as failure:
-        wait = failure.retry_seconds
-        retry_at = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
-        raise SourceUnavailable(str(failure), retry_at=retry_at) from None

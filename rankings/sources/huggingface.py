@@ -7,22 +7,13 @@ from typing import Any
 from completions.models import Category
 from rankings import environment
 from rankings.models import Source
-from rankings.sources import documents
-from rankings.sources.base import (
-    Board,
-    FetchedSnapshot,
-    FetchedSourceSpec,
-    Placement,
-    SourceRun,
-    StandingFigures,
-    StandingRow,
-    read_boards,
-)
+from rankings.sources import base, documents
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
 from rankings.sources.client import ImplausibleData
 
 
 @dataclass(frozen=True, kw_only=True)
-class HubBoard(Board):
+class HubBoard(base.Board):
     """A benchmark on the Hub, on a scale of 0-100. A gated one answers only to a token whose owner accepted its terms."""
 
     dataset: str
@@ -53,7 +44,7 @@ def read(run: SourceRun) -> FetchedSnapshot:
         run.client.say(f"{dataset}: {len(listed)} rows")
         return _standings(board, listed, dataset, notes)
 
-    found, stopped = read_boards(boards, read_board)
+    found, stopped = base.read_boards(boards, read_board)
     links = ", ".join(f"https://huggingface.co/datasets/{leaderboard.dataset}" for leaderboard in boards.values())
     return FetchedSnapshot(
         standings=[standing for standings in found.values() for standing in standings],

@@ -6,18 +6,8 @@ from typing import Any
 from completions.models import Category
 from rankings import environment
 from rankings.models import Source
-from rankings.sources import documents, huggingface
-from rankings.sources.base import (
-    CC_BY,
-    FetchedSnapshot,
-    FetchedSourceSpec,
-    Placement,
-    SourceRun,
-    StandingFigures,
-    StandingRow,
-    Unchanged,
-    without_repetitions,
-)
+from rankings.sources import base, documents, huggingface
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
 from rankings.sources.client import ImplausibleData, SourceClient, SourceDocument, SourceUnavailable
 
 DATASET = "lmarena-ai/leaderboard-dataset"
@@ -46,7 +36,7 @@ def read(run: SourceRun) -> FetchedSnapshot:
     hub = run.open_client(huggingface.SPEC.access())  # not the host of the data, but it names the newest revision
     newest = documents.optional_text(documents.table(hub.get(f"/api/datasets/{DATASET}").body, "the dataset").get("sha"))
     if run.revision and newest == run.revision:
-        raise Unchanged
+        raise base.Unchanged
     pages = {board: _pages(run.client, category) for board, category in BOARDS.items()}
     served = {answer.headers.get("X-Revision") for answers in pages.values() for answer in answers}
     if len(served) > 1:
@@ -54,7 +44,7 @@ def read(run: SourceRun) -> FetchedSnapshot:
     notes: list[str] = []
     days, standings = _standings(pages, notes)
     return FetchedSnapshot(
-        standings=without_repetitions(standings, notes),
+        standings=_without_repetitions(standings, notes),
         as_of=datetime.combine(min(days), datetime.min.time(), UTC),
         attribution=ATTRIBUTION,
         # The data may be older than the newest revision: its server needs a while after each change.
@@ -146,6 +136,18 @@ def _standing(board: Category, row: dict[str, Any]) -> StandingRow:
     )
 
 
+def _without_repetitions(standings: list[StandingRow], notes: list[str]) -> list[StandingRow]:
+    """Return one row for each model on each board. Of several rows the worst is kept: the best would flatter the model."""
+    kept: dict[tuple[str, str], StandingRow] = {}
+    for row in standings:
+        previous = kept.setdefault((row.board, row.external_key), row)
+        if (row.value, -row.rank) < (previous.value, -previous.rank):
+            kept[row.board, row.external_key] = row
+    if len(kept) < len(standings):
+        notes.append(f"{len(standings) - len(kept)} rows repeat a model")
+    return list(kept.values())
+
+
 def rating_precision(lower: float | None, upper: float | None) -> float:
     """Return how far a rating may be believed, by its 95 % interval, as a share."""
     if lower is None or upper is None:
@@ -167,7 +169,7 @@ SPEC = FetchedSourceSpec(
     source=Source.LMSYS_ARENA,
     title="LMArena",
     home_url=f"https://huggingface.co/datasets/{DATASET}",
-    license=CC_BY,
+    license=base.CC_BY,
     cadence=timedelta(hours=24),
     age_max=timedelta(hours=72),
     data_age_max=timedelta(days=21),  # the dataset still answers when nobody publishes there any more

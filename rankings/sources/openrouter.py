@@ -6,26 +6,14 @@ Its list of models is read because it links names to repositories of the Hub. It
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from completions.models import Category
 from gateway_project.text import ascii_numbers
 from rankings import environment
 from rankings.models import Source
-from rankings.sources import documents
-from rankings.sources.base import (
-    CC_BY,
-    FetchedSnapshot,
-    FetchedSourceSpec,
-    Placement,
-    SourceRun,
-    StandingFigures,
-    StandingRow,
-    ranked,
-    read_boards,
-    readable,
-)
+from rankings.sources import base, documents
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
 from rankings.sources.client import ImplausibleData, SourceClient
 
 # None: of everything. The others are samples, and weekly.
@@ -59,13 +47,18 @@ def read(run: SourceRun) -> FetchedSnapshot:
         version = documents.optional_text(meta.get("version"), characters_max=40)
         listed = documents.items(body.get("data"), "data")
         run.client.say(f"{about}: {len(listed)} rows")
-        rows, errors = readable(listed, partial(_token_row, last_day=last_day))
+        rows, errors = [], []
+        for item in listed:
+            try:
+                rows.append(_token_row(item, last_day))
+            except ImplausibleData as error:
+                errors.append(error)
         if errors:
             note = f"{len(errors)} of {len(listed)} rows of {about} are left out, the first because {errors[0]}"
             (doubts if len(errors) > BAD_ROWS_SHARE_MAX * len(listed) else notes).append(note)
         return moment, version, _board(board, rows, names)
 
-    found, stopped = read_boards(BOARDS, read_board)
+    found, stopped = base.read_boards(BOARDS, read_board)
     as_of = min(moment for moment, _, _ in found.values())
     return FetchedSnapshot(
         standings=[row for _, _, rows in found.values() for row in rows],
@@ -196,7 +189,7 @@ def _board(board: Category, rows: list[tuple[str, int]], names: _Names) -> list[
             value=value,
             facts={"tokens": str(tokens[slug]), "is_sampled": BOARDS[board] is not None, **names.facts(slug)},
         )
-        for slug, value, rank in ranked([(slug, float(count)) for slug, count in tokens.items()])
+        for slug, value, rank in base.ranked([(slug, float(count)) for slug, count in tokens.items()])
     ]
 
 
@@ -228,7 +221,7 @@ SPEC = FetchedSourceSpec(
     source=Source.OPENROUTER,
     title="OpenRouter",
     home_url="https://openrouter.ai/rankings",
-    license=CC_BY,
+    license=base.CC_BY,
     cadence=timedelta(hours=24),
     age_max=timedelta(hours=72),
     base_url=environment.text("GATEWAY_OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
