@@ -85,10 +85,7 @@ def _price_data(price: Price, before: Price, direction: str) -> dict[str, Any]:
 
 
 def _direction(before: RateSheet, after: RateSheet) -> str:
-    """Return "rise" if any rate that holds for callers becomes dearer, else "fall"; empty if they stay the same.
-
-    A tier and a search that were not offered before, or are not offered any longer, have no rate to compare.
-    """
+    """Return "rise" if any rate becomes dearer that is offered before and after, else "fall"; empty if they stay the same."""
     both = {STANDARD, *before.tiers} & {STANDARD, *after.tiers}
     changes = {
         new_nanos - old_nanos

@@ -56,9 +56,9 @@ class Catalog:
 
 
 def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = None) -> Catalog:
-    """Read the files in order: a table of a later file replaces the same table of an earlier one.
+    """Read the files: tables of later ones replace the same tables of earlier ones. Raises InvalidCatalog.
 
-    Routes may lead to ``known_providers``, each with its kind, and to every provider declared so far. Raises InvalidCatalog.
+    Routes may lead to ``known_providers``, each with its kind, and to every provider declared so far.
     """
     errors: list[str] = []
     catalog = Catalog(as_of=None, providers={}, models={})
@@ -124,10 +124,7 @@ class Report:
 
 
 def apply(catalog: Catalog) -> Report:
-    """Create, update and delete rows so that they match the catalog, in one transaction. A second call changes nothing.
-
-    Raises InvalidCatalog for a successor that is no other model.
-    """
+    """Make the rows match the catalog, in one transaction. Raises InvalidCatalog for a successor that is no other model."""
     report = Report(as_of=catalog.as_of)
     with transaction.atomic():
         writes.lock_catalog()  # two hosts may start at the same time

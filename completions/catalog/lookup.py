@@ -60,10 +60,8 @@ Found = Offer | _Absence
 def find_offer(model_id: str, param: str = "model", caller: Caller | None = None) -> Offer:
     """Return what is offered under a model id or an alias. Raises ModelNotFound, which names ``param``.
 
-    ``caller`` is who is told why: of a key that may not use a model, its models decide what it learns.
-
-    Offers are cached for CATALOG_CACHE_SECONDS: a change of the catalog takes at most that long to reach every worker.
-    While one request reads an expired offer anew, the others use the stale one.
+    ``caller`` is told why, as far as the models of its key allow. Offers are cached for CATALOG_CACHE_SECONDS: while one
+    request reads an expired offer anew, the others use the stale one.
     """
     return _offers.fresh(model_id) or _look_up_or_refuse(model_id, param, caller)
 
@@ -156,10 +154,7 @@ def _absence(model: LanguageModel | None) -> _Absence:
 
 
 def _read_alias_offer(alias: str) -> Offer | None:
-    """Return the offer of the first model that the alias stands for, with all of them that are available.
-
-    If none is, it is that of the first that may be soon, so that its callers try again.
-    """
+    """Return the offer of the first model of the alias that is available, or else may be soon: then its callers try again."""
     row = _read_alias(alias)
     ranked = _alias_models(row)
     targets = [model for model in ranked if model.is_available] or [model for model in ranked if _is_offered(model)]
@@ -199,10 +194,7 @@ def _alias_models(row: RoutableAlias | None) -> list[LanguageModel]:
 
 
 def list_models(allowed: Collection[str] | None = None, *, available: bool | None = None) -> list[Listing]:
-    """Return every model that is enabled and priced, by id, then the aliases.
-
-    ``allowed`` limits it to these ids, ``available`` to the models that can be called now, or to those that cannot.
-    """
+    """Return what is enabled and priced, by id, then aliases: of ``allowed`` ids, or those that can (not) be called now."""
     every_model = LanguageModel.objects.with_price_and_routes()
     listed = {model.pk: _listing(model) for model in every_model if _is_listed(model)}
     models = [listing for model_id, listing in listed.items() if allowed is None or model_id in allowed]

@@ -1,8 +1,4 @@
-"""Prices that staff ask for, which a second person approves, so that nobody sells at a price of their own.
-
-What a price does to holds and margins is said with it: running requests keep the price and the hold of their admission. A
-catalog file sets prices without a second person, and so does the approval of what a provider's list says.
-"""
+"""Prices that staff ask for, which a second person approves. Catalog files and lists of providers set prices without one."""
 
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,6 @@
 """The tables of a catalog file, validated by pydantic, and the sentences that name each mistake by table and field.
 
-Values have exactly the type of their field: ``true`` is not a whole number, and a date is not a date with a time. Unknown
-fields are errors.
+Values have exactly the type of their field: ``true`` is not a whole number. Unknown fields are errors.
 """
 
 import datetime

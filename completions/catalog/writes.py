@@ -14,12 +14,7 @@ def lock_catalog() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
 
 
-def set_price(model_id: str, current: Price | None, sheet: RateSheet, *, starts_at: datetime | None = None) -> bool:
-    """Insert a price, effective now or later, if it differs from ``current``, the one in force then. Return whether it did.
-
-    Older rows stay: completions refer to them, and running ones are charged at the price of their admission.
-    """
-    if current and current.sheet == sheet:
-        return False
-    Price.objects.create(model_id=model_id, rates=sheet.rows, **({"effective_from": starts_at} if starts_at else {}))
-    return True
+def set_price(model_id: str, current: Price | None, sheet: RateSheet, *, starts_at: datetime | None = None) -> None:
+    """Insert a price, effective now or later, unless it is that of ``current``. Older rows stay: completions refer to them."""
+    if not (current and current.sheet == sheet):
+        Price.objects.create(model_id=model_id, rates=sheet.rows, **({"effective_from": starts_at} if starts_at else {}))

@@ -5,7 +5,7 @@ serves, may be stopped, and may be repeated: it then continues with what is left
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -42,9 +42,8 @@ def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counte
         outcomes[outcome] += 1
         if outcome is Outcome.UNREADABLE:
             progress(f"the key of provider {provider.pk} cannot be decrypted: enter it again")
-    for factor_id in (
-        Authenticator.objects.exclude(type=Authenticator.Type.WEBAUTHN).order_by("pk").values_list("pk", flat=True)
-    ):
+    factors = Authenticator.objects.exclude(type=Authenticator.Type.WEBAUTHN).order_by("pk")
+    for factor_id in factors.values_list("pk", flat=True):
         outcome = _reencrypt_second_factor(factor_id)
         outcomes[outcome] += 1
         if outcome is Outcome.UNREADABLE:
@@ -71,63 +70,53 @@ def _reencrypt_owned(outcomes: Counter[Outcome], progress: Callable[[str], None]
                 progress(f"{outcomes.total()} rows")
 
 
-def _reencrypt_key(provider: Provider) -> Outcome:
+def _reencrypt_texts(texts: Mapping[str, str], write: Callable[[dict[str, str]], int]) -> Outcome:
+    """Encrypt the texts of a row anew. ``write`` gets those that change, by column, and returns how many rows it wrote."""
     try:
-        sealed = secretbox.reencrypt(provider.sealed_api_key)
+        sealed = {name: secretbox.reencrypt(text) for name, text in texts.items()}
     except secretbox.Unreadable:
         return Outcome.UNREADABLE
-    if sealed is None:
+    changed = {name: text for name, text in sealed.items() if text is not None}
+    if not changed:
         return Outcome.CURRENT
+    return Outcome.REENCRYPTED if write(changed) else Outcome.CHANGED
+
+
+def _reencrypt_key(provider: Provider) -> Outcome:
     unchanged = Provider.objects.filter(pk=provider.pk, sealed_api_key=provider.sealed_api_key)
-    was_refused = provider.is_key_refused
-    provider.sealed_api_key = sealed
-    # The same key in another text: what the provider said about it still holds.
-    refused = {"refused_key": provider.key_fingerprint} if was_refused else {}
-    return Outcome.REENCRYPTED if unchanged.update(sealed_api_key=sealed, **refused) else Outcome.CHANGED
+
+    def write(changed: dict[str, str]) -> int:
+        was_refused = provider.is_key_refused
+        provider.sealed_api_key = changed["sealed_api_key"]
+        # The same key in another text: what the provider said about it still holds.
+        return unchanged.update(**changed, **({"refused_key": provider.key_fingerprint} if was_refused else {}))
+
+    return _reencrypt_texts({"sealed_api_key": provider.sealed_api_key}, write)
 
 
 def _reencrypt_second_factor(factor_id: int) -> Outcome:
     with transaction.atomic():  # signing in with a recovery code locks the row, too
-        factor = Authenticator.objects.select_for_update().filter(pk=factor_id).first()
+        rows = Authenticator.objects.filter(pk=factor_id)
+        factor = rows.select_for_update().first()
         if factor is None:
             return Outcome.CHANGED
-        name = "secret" if factor.type == Authenticator.Type.TOTP else "seed"
-        try:
-            sealed = secretbox.reencrypt(factor.data[name])
-        except secretbox.Unreadable:
-            return Outcome.UNREADABLE
-        if sealed is None:
-            return Outcome.CURRENT
-        factor.data[name] = sealed
-        factor.save(update_fields=["data"])
-    return Outcome.REENCRYPTED
+        data, name = factor.data, "secret" if factor.type == Authenticator.Type.TOTP else "seed"
+        return _reencrypt_texts({name: data[name]}, lambda changed: rows.update(data={**data, **changed}))
 
 
 def _reencrypt_webhook(endpoint_id: UUID) -> Outcome:
     with transaction.atomic():  # a rotation of the secret locks the row, too
-        endpoint = WebhookEndpoint.objects.select_for_update().filter(pk=endpoint_id).first()
+        rows = WebhookEndpoint.objects.filter(pk=endpoint_id)
+        endpoint = rows.select_for_update().first()
         if endpoint is None:
             return Outcome.CHANGED
-        try:
-            sealed = {"sealed_secret": secretbox.reencrypt(endpoint.sealed_secret)}
-            if endpoint.sealed_previous_secret:
-                sealed["sealed_previous_secret"] = secretbox.reencrypt(endpoint.sealed_previous_secret)
-        except secretbox.Unreadable:
-            return Outcome.UNREADABLE
-        changed = {name: text for name, text in sealed.items() if text is not None}
-        WebhookEndpoint.objects.filter(pk=endpoint_id).update(**changed)
-    return Outcome.REENCRYPTED if changed else Outcome.CURRENT
+        texts = {"sealed_secret": endpoint.sealed_secret, "sealed_previous_secret": endpoint.sealed_previous_secret}
+        return _reencrypt_texts({name: text for name, text in texts.items() if text}, lambda changed: rows.update(**changed))
 
 
 def _reencrypt_management_reply(reply: ManagementReply) -> Outcome:
-    try:
-        sealed = secretbox.reencrypt(reply.sealed_body)
-    except secretbox.Unreadable:
-        return Outcome.UNREADABLE
-    if sealed is None:
-        return Outcome.CURRENT
-    # Written once; gone if it was too old meanwhile.
-    return Outcome.REENCRYPTED if ManagementReply.objects.filter(pk=reply.pk).update(sealed_body=sealed) else Outcome.CHANGED
+    rows = ManagementReply.objects.filter(pk=reply.pk)  # written once; gone if it was too old meanwhile
+    return _reencrypt_texts({"sealed_body": reply.sealed_body}, lambda changed: rows.update(**changed))
 
 
 def _in_batches(stored: QuerySet[Any]) -> Iterator[Any]:
@@ -138,26 +127,13 @@ def _in_batches(stored: QuerySet[Any]) -> Iterator[Any]:
 
 
 def _reencrypt_reply(reply: IdempotentRequest) -> Outcome:
-    try:
-        sealed = secretbox.reencrypt(reply.sealed_reply or "")
-    except secretbox.Unreadable:
-        return Outcome.UNREADABLE
-    if sealed is None:
-        return Outcome.CURRENT
     # A completion's reply is written once: if the key was used again since, the row has another completion.
     unchanged = IdempotentRequest.objects.filter(pk=reply.pk, completion_id=reply.completion_id)
-    return Outcome.REENCRYPTED if unchanged.update(sealed_reply=sealed) else Outcome.CHANGED
+    return _reencrypt_texts({"sealed_reply": reply.sealed_reply or ""}, lambda changed: unchanged.update(**changed))
 
 
 def _reencrypt_response(response: StoredResponse) -> Outcome:
-    texts = {name: getattr(response, name) for name in stored_responses.TEXTS if getattr(response, name) is not None}
-    try:
-        sealed = {name: secretbox.reencrypt(text) for name, text in texts.items()}
-    except secretbox.Unreadable:
-        return Outcome.UNREADABLE
-    changed = {name: text for name, text in sealed.items() if text is not None}
-    if not changed:
-        return Outcome.CURRENT
     # Its texts are written together: again when a response that runs in the background ends.
     unchanged = StoredResponse.objects.filter(pk=response.pk, sealed_reply=response.sealed_reply)
-    return Outcome.REENCRYPTED if unchanged.update(**changed) else Outcome.CHANGED
+    texts = {name: getattr(response, name) for name in stored_responses.TEXTS if getattr(response, name) is not None}
+    return _reencrypt_texts(texts, lambda changed: unchanged.update(**changed))

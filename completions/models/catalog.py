@@ -316,10 +316,7 @@ class PriceQuerySet(models.QuerySet["Price"]):
 
 
 class Price(TokenPrices):
-    """A model's price from ``effective_from`` on.
-
-    A completion is charged at the price that was in force at its admission.
-    """
+    """A model's price from ``effective_from`` on. A completion is charged at the one in force at its admission."""
 
     model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="prices", db_index=False)
     effective_from = models.DateTimeField(db_default=Now())
@@ -394,10 +391,7 @@ class ProviderPrice(TokenPrices):
 
 
 class Route(models.Model):
-    """A provider that serves a model, and the model's name there. The lowest priority number is tried first.
-
-    Routes of the same priority share the requests in proportion to their weights.
-    """
+    """A provider that serves a model: the lowest priority number first, equal ones in proportion to their weights."""
 
     UNRATED_TIER_CHARACTERS_MAX = 40
 
@@ -536,8 +530,7 @@ class CatalogProposal(models.Model):
 class RoutableAlias(models.Model):
     """An id that callers may send instead of a model's: it selects the first available model of ``model_ids``.
 
-    An id that ends in "@" and a day is the alias as it was on that day.
-    The rankings app writes these rows; completions only read them.
+    One that ends in "@" and a day is the alias of that day. The rankings app writes these rows; completions only read them.
     """
 
     id = models.CharField(primary_key=True, max_length=200)

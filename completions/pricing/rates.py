@@ -126,7 +126,7 @@ class RateSheet:
     """The rates of one price, with every default filled in once. ``rates`` are the stated ones, in the order of pages."""
 
     def __init__(self, rates: Iterable[Rate]) -> None:
-        self.rates = tuple(sorted(rates, key=_rate_order))
+        self.rates = tuple(sorted(rates, key=lambda rate: _place_order(*rate[:3])))
         stated: dict[tuple[str, int], dict[str, int]] = {(STANDARD, 0): {}}
         for rate in self.rates:
             stated.setdefault((rate.tier, rate.above), {})[rate.meter] = rate.nanos
@@ -150,8 +150,6 @@ class RateSheet:
 
     def __repr__(self) -> str:
         return f"RateSheet({self.values})"
-
-    # --- What was used costs ----------------------------------------------------------------------------------------
 
     def cost_nanos(self, usage: Usage, images: int = 0) -> int:
         """Return what the usage costs exactly, rounded up to the next nanodollar."""
@@ -210,8 +208,6 @@ class RateSheet:
                 return band
         raise AssertionError("each tier has a band without a threshold")
 
-    # --- What a request is held at ----------------------------------------------------------------------------------
-
     def held(self, tier: str | None, prompt_tokens_max: int, *, has_hour_cache: bool = False) -> HeldRates:
         """Return the dearest rates that a prompt of at most this length may be charged at.
 
@@ -230,8 +226,6 @@ class RateSheet:
         ]
         dearest = (max(_dearest(band, root, has_hour_cache) for band in bands) for root in _ROOTS)
         return self._held.setdefault(key, HeldRates(*dearest))
-
-    # --- Between rows, forms and pages ------------------------------------------------------------------------------
 
     @classmethod
     def of_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "RateSheet":
@@ -266,10 +260,6 @@ def _dearest(band: _Band, root: str, has_hour_cache: bool) -> int:
         for name, nanos in band.nanos.items()
         if root == meters.lineage(BY_NAME[name])[-1] and (name == root or has_hour_cache or not BY_NAME[name].is_asked_for)
     )
-
-
-def _rate_order(rate: Rate) -> tuple[int, int, int]:
-    return _place_order(rate.meter, rate.tier, rate.above)
 
 
 def _place_order(meter: str, tier: str, above: int) -> tuple[int, int, int]:

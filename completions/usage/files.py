@@ -1,9 +1,6 @@
-"""What the usage page shows, as CSV files: by UTC day and group, and in the columns of FOCUS.
+"""What the usage page shows, as CSV files: by UTC day and group, and in the columns of FOCUS 1.2, https://focus.finops.org.
 
-Amounts are exact. Text that callers or members chose cannot act as a spreadsheet formula. A file is made day by day; no
-database connection is held between two days.
-
-FOCUS is the FinOps Open Cost and Usage Specification, https://focus.finops.org. The columns are those of version 1.2. Unit
+Text that callers or members chose cannot act as a spreadsheet formula. No database connection is held between two days. Unit
 prices are empty: the tokens of a row have different prices.
 """
 

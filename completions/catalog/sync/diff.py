@@ -150,9 +150,8 @@ def price_values(price: TokenPrices) -> Values:
 def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int) -> bool:
     """Whether a change may be applied without approval: it is plausible, takes nothing from callers and adds no model.
 
-    A price may change by at most ``percent`` up or down: a list that is wrong by a factor must not overcharge callers, nor
-    make us sell below cost. Windows may only grow and capabilities may only be added. New models, models that are gone and
-    first prices need approval.
+    A price changes by at most ``percent``: a list that is wrong by a factor must not overcharge callers, nor make us sell below
+    cost. Windows may only grow, capabilities only be added. New models, models that are gone and first prices need approval.
     """
     match kind:
         case Kind.PRICE if old:

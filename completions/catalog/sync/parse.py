@@ -30,10 +30,9 @@ class InvalidList(Exception):
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model as the provider lists it. None: the list does not say.
+    """A model as the provider lists it; None where the list does not say. ``notes`` are predicates for staff.
 
     ``price`` is rates by name, in US dollars: input, output and what else is listed, such as input_above_200000.
-    ``notes`` are predicates about the model for staff, such as implausible values.
     """
 
     id: str

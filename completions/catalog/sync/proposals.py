@@ -71,9 +71,9 @@ def stored_list(provider: Provider) -> UpstreamList | None:
 
 
 def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -> Report:
-    """Fetch the provider's list and store how it differs from the catalog. Raises SyncFailed.
+    """Store how the provider's list differs from the catalog. Raises SyncFailed, unless ``accepts_losses`` if it lost much.
 
-    ``can_apply``: apply at once what the rule allows. ``accepts_losses``: accept a list that has lost most of its models.
+    ``can_apply``: apply at once what the rule allows.
     """
     stored = stored_list(provider) or UpstreamList(provider=provider)
     url = f"{provider.base_url.rstrip('/')}/models"
@@ -148,10 +148,7 @@ def _listed_before(stored: UpstreamList) -> dict[str, ListedModel]:
 def _require_plausible(
     provider: Provider, before: dict[str, ListedModel], listed: dict[str, ListedModel], accepts_losses: bool
 ) -> None:
-    """Raises SyncFailed for a list that lost more than half of its models, which is probably a fault.
-
-    The first list is compared with our routes.
-    """
+    """Raises SyncFailed for a list that lost more than half of its models, or the first list of our routes: perhaps a fault."""
     if not listed:
         raise SyncFailed("sent a list without a model")
     routes = Route.objects.filter(provider=provider)
