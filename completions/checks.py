@@ -11,13 +11,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import ProgrammingError, connection, transaction
+from django.db import ProgrammingError, transaction
 
 from completions.catalog import lookup, rules
 from completions.charging import idempotency, stored_responses
 from completions.models import LanguageModel, Obstacle, Provider
 from completions.relay import slots
 from gateway_project import environment, installation
+from gateway_project.db import cell
 
 TRACES_ARE_SENT_BY = "opentelemetry.exporter.otlp.proto.http"
 
@@ -84,12 +85,10 @@ def check_commits(databases: Sequence[str] | None = None, **kwargs: Any) -> list
     """W013: a failover to a standby can lose charges unseen. W017: a crash can."""
     if "default" not in (databases or []) or settings.SETTLEMENT_JOURNAL_MINUTES:
         return []
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_replication), current_setting('synchronous_standby_names'),"
-            " current_setting('synchronous_commit')"
-        )
-        has_standbys, awaited, commits = cursor.fetchone()
+    [(has_standbys, awaited, commits)] = cell.execute(
+        "SELECT EXISTS (SELECT FROM pg_stat_replication), current_setting('synchronous_standby_names'),"
+        " current_setting('synchronous_commit')"
+    )
     found: list[CheckMessage] = []
     if has_standbys and (not awaited or commits in ("local", "off")):
         message = "PostgreSQL has standbys, and no commit waits for them: a failover can lose charges without notice."

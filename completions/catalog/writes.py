@@ -2,16 +2,14 @@
 
 from datetime import datetime
 
-from django.db import connection
-
 from completions.models import Price
 from completions.pricing.rates import RateSheet
+from gateway_project.db import cell
 
 
 def lock_catalog() -> None:
     """Hold the catalog's advisory lock until the transaction ends, so that a second writer sees what the first one wrote."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
+    cell.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
 
 
 def set_price(model_id: str, current: Price | None, sheet: RateSheet, *, starts_at: datetime | None = None) -> None:

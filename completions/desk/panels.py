@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any
 
 from django.contrib.admin.utils import quote
-from django.db import connection
 from django.urls import reverse
 
 from billing.staff import approvals
@@ -18,7 +16,7 @@ from completions.models import CatalogProposal, Completion, CompletionHour, Lang
 from completions.statistics import hours as completions_of_hours
 from completions.statistics import measurements
 from gateway_project import bar_chart
-from gateway_project.db import everywhere
+from gateway_project.db import cell, everywhere
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.text import dollars
 
@@ -92,14 +90,10 @@ def _last_hours(hours: dict[datetime, CompletionHour], now: datetime) -> Sequenc
     return [(hour, hours.get(hour)) for hour in (current - ago * _HOUR for ago in reversed(range(HOURS)))]
 
 
-# --- Routes ---------------------------------------------------------------------------------------------------------
-
-
 def _routes(now: datetime) -> Content:
     measured = measurements.measure(now - _HOUR)
-    routes = list(
-        Route.objects.filter(is_enabled=True, provider__is_enabled=True, model__is_enabled=True).order_by("model_id", "id")
-    )
+    enabled = Route.objects.filter(is_enabled=True, provider__is_enabled=True, model__is_enabled=True)
+    routes = list(enabled.order_by("model_id", "id"))
     rows = [row for route in routes if (row := _trouble(route, measured, now))]
     number = len(rows)
     return Content(
@@ -120,9 +114,6 @@ def _trouble(route: Route, measured: dict[measurements.Route, measurements.Measu
     if not words:
         return None
     return Row(str(route), "; ".join(words), reverse("admin:completions_route_change", args=[route.pk]))
-
-
-# --- What waits, and who runs dry -----------------------------------------------------------------------------------
 
 
 def _proposals(now: datetime) -> Content:
@@ -180,7 +171,8 @@ def _change_row(model: LanguageModel, words: str, told: int) -> Row:
 
 
 def _low_accounts(now: datetime) -> Content:
-    cells = everywhere.run(lambda: _read_low_accounts(now), may_miss=True)
+    values = [Completion.least_id(now - 24 * _HOUR), measurements.COMPLETIONS_MAX, LOW_NANOS, ROWS_SHOWN]
+    cells = everywhere.run(lambda: cell.execute(_LOW_ACCOUNTS, values), may_miss=True)
     number = sum(found[0][3] for found in cells if found)
     lowest = sorted(chain.from_iterable(cells), key=lambda found: found[2])[:ROWS_SHOWN]
     shown = dollars.show_column([nanos for _, _, nanos, _ in lowest], is_floored=True)
@@ -191,14 +183,6 @@ def _low_accounts(now: datetime) -> Content:
     return Content(
         str(number), "accounts used in the last 24 hours have less than $1 left", rows=rows, needs_attention=number > 0
     )
-
-
-def _read_low_accounts(now: datetime) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _LOW_ACCOUNTS, [Completion.least_id(now - 24 * _HOUR), measurements.COMPLETIONS_MAX, LOW_NANOS, ROWS_SHOWN]
-        )
-        return list(cursor.fetchall())
 
 
 # An index on balances would have to be updated with each completion. So this reads the accounts that completions lead to.

@@ -10,7 +10,6 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 from itertools import groupby
 
-from django.db import connection
 from django.urls import reverse
 from django.utils.feedgenerator import Rss201rev2Feed
 
@@ -18,7 +17,7 @@ from completions.models import Incident, Provider
 from completions.public import facts
 from completions.statistics.uptime import DAYS
 from gateway_project.cache import StaleWhileRefresh
-from gateway_project.db import everywhere, pool
+from gateway_project.db import cell, everywhere, pool
 
 READ_SECONDS = 30
 SHOWN_FIRST = 25  # of the models; the others are on a page of their own
@@ -206,12 +205,11 @@ def _read_sums(*, is_day: bool, since: datetime, today: datetime) -> _Found:
 
 
 def _read_cell(*, is_day: bool, since: datetime, today: datetime) -> _Found:
-    with connection.cursor() as cursor:
-        cursor.execute(_SUMS, {"is_day": is_day, "since": since, "today": today})
-        return {
-            (kind, subject): Sums(Count(int(answered), int(failed)), *map(tuple, days))
-            for kind, subject, answered, failed, *days in cursor.fetchall()
-        }
+    rows = cell.execute(_SUMS, {"is_day": is_day, "since": since, "today": today})
+    return {
+        (kind, subject): Sums(Count(int(answered), int(failed)), *map(tuple, days))
+        for kind, subject, answered, failed, *days in rows
+    }
 
 
 _SUMS = """

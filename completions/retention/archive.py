@@ -12,10 +12,11 @@ The audit, the statement and the usage pages need none of these rows.
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from completions.models import Completion
 from completions.retention import files
 from completions.retention.files import File
 from gateway_project import identifiers
+from gateway_project.db import cell
 
 logger = logging.getLogger("gateway.retention")
 
@@ -87,12 +89,10 @@ def _next_signed() -> date | None:
 
 def _is_needed(day: date) -> bool:
     """Say whether some of the day is not summed up, or something refers to completions of it."""
-    with connection.cursor() as cursor:
-        cursor.execute(_IS_NEEDED, {"day": day, "until_id": identifiers.least_completion_id(day + _DAY)})
-        is_needed: bool = cursor.fetchone()[0]
+    [(is_needed,)] = cell.execute(_IS_NEEDED, {"day": day, "until_id": identifiers.least_completion_id(day + _DAY)})
     if is_needed:
         logger.warning(_NEEDED, day)
-    return is_needed
+    return bool(is_needed)
 
 
 def _archive(day: date, now: datetime, stop_at: float) -> bool:
@@ -156,16 +156,13 @@ def _bounds(day: date) -> dict[str, date]:
 
 def _deletions(day: date) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield statements that delete the rows of the day, with their values. Run each until it deletes nothing."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"{_SPANS} ORDER BY account_id", {"day": day})
-        spans = cursor.fetchall()
-    for batch in _batches(spans):
+    for batch in _batches(cell.execute(f"{_SPANS} ORDER BY account_id", {"day": day})):
         account_ids, after, until = zip(*batch, strict=True)
         yield _DELETE_BOOKED, {"accounts": list(account_ids), "after": list(after), "until": list(until)}
     yield _DELETE_FAILED, {**_bounds(day), "most": BATCH_ENTRIES}
 
 
-def _batches(spans: list[tuple[UUID, int, int]]) -> Iterator[list[tuple[UUID, int, int]]]:
+def _batches(spans: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[UUID, int, int]]]:
     """Yield the spans of accounts in parts of BATCH_ENTRIES together."""
     batch, entries = list[tuple[UUID, int, int]](), 0
     for account_id, after_seq, last_seq in spans:
@@ -182,13 +179,12 @@ def _batches(spans: list[tuple[UUID, int, int]]) -> Iterator[list[tuple[UUID, in
 
 def _delete_some(day: date, statement: str, values: dict[str, Any]) -> int:
     """Delete some rows, if no other run restores them. Return how many."""
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic():
         archived = ArchivedDay.objects.select_for_update().get(pk=day)
         if archived.written_at is None or archived.restored_at is not None:
             return 0
-        cursor.execute(statement, values)
-        deleted: int = cursor.fetchone()[0]
-        return deleted
+        [(deleted,)] = cell.execute(statement, values)
+        return int(deleted)
 
 
 def restore(day: date, now: datetime) -> int:
@@ -200,20 +196,11 @@ def restore(day: date, now: datetime) -> int:
     restored = 0
     for file in (File(**each) for each in archived.files):
         files.verify(file)
-        batch: list[dict[str, Any]] = []
-        for line in files.read(file):
-            batch.append(line)
-            if len(batch) == _RESTORED_AT_ONCE:
-                restored += _insert(batch)
-                batch = []
-        restored += _insert(batch)
+        lines = files.read(file)
+        while batch := list(islice(lines, _RESTORED_AT_ONCE)):
+            cell.execute(_INSERT, [json.dumps(batch)])
+            restored += len(batch)
     return restored
-
-
-def _insert(lines: list[dict[str, Any]]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [json.dumps(lines)])
-    return len(lines)
 
 
 # The range of ``seq`` that each account booked on the day: after ``after_seq``, up to ``last_seq``. The audit signed it off.

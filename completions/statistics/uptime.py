@@ -8,9 +8,8 @@ makes a model fail.
 
 from datetime import datetime, timedelta
 
-from django.db import connection
-
 from completions.models import Completion, UptimeSums
+from gateway_project.db import cell
 
 DAYS = 90
 # Longer than _FIRST_TIME: the sums of a day are made of its hours, which must all be there.
@@ -27,9 +26,8 @@ def sum_up(now: datetime) -> None:
     last = UptimeSums.objects.filter(is_day=False).order_by("-since").values_list("since", flat=True).first()
     since = max(last or now - _FIRST_TIME, now - _FIRST_TIME) - _OPEN_TIME
     since = since.replace(minute=0, second=0, microsecond=0)
-    with connection.cursor() as cursor:
-        cursor.execute(_SUM_UP_HOURS, [Completion.least_id(since)])
-        cursor.execute(_SUM_UP_DAYS, [since.replace(hour=0)])
+    cell.execute(_SUM_UP_HOURS, [Completion.least_id(since)])
+    cell.execute(_SUM_UP_DAYS, [since.replace(hour=0)])
     UptimeSums.objects.filter(is_day=False, since__lt=now - _HOURS_KEPT_TIME).delete()
     UptimeSums.objects.filter(is_day=True, since__lt=now - timedelta(days=DAYS + 1)).delete()
 

@@ -11,12 +11,11 @@ from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
-
 from billing.models import Account
 from completions.models import UsageMark
 from completions.usage import sums
 from completions.usage.ranges import Range
+from gateway_project.db import cell
 
 LIVE_MAX = 10_000
 VALUES_SHOWN = 10
@@ -125,9 +124,7 @@ def read_keys_with_models(account: Account, since: datetime, until: datetime) ->
 
 def read_tag_names(account: Account) -> list[str]:
     """Return names of tags that the account used, at most NAMES_SHOWN, in order. Each name is one step in an index."""
-    with connection.cursor() as cursor:
-        cursor.execute(_TAG_NAMES, {"account": account.pk, "names": NAMES_SHOWN})
-        return [name for (name,) in cursor.fetchall()]
+    return [name for (name,) in cell.execute(_TAG_NAMES, {"account": account.pk, "names": NAMES_SHOWN})]
 
 
 def is_behind(account: Account) -> bool:
@@ -141,9 +138,8 @@ def _select(
 ) -> list[Any]:
     span = {"account": account_id, "since": since, "until": until}
     told = _TOLD_BY_COLUMN[grouping.column] if grouping.column else _TOLD_BY_LABEL
-    with connection.cursor() as cursor:
-        cursor.execute(f"WITH {told} {query}", {**span, "name": grouping.label_name, "entries_max": LIVE_MAX, **(values or {})})
-        return list(cursor.fetchall())
+    given = {**span, "name": grouping.label_name, "entries_max": LIVE_MAX, **(values or {})}
+    return cell.execute(f"WITH {told} {query}", given)
 
 
 _COLUMNS = ", ".join(sums.COLUMNS)

@@ -18,10 +18,11 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from completions.pricing import meters
 from completions.pricing.meters import OTHERS
+from gateway_project.db import cell
 
 HOURS_KEPT = timedelta(days=3)
 ENTRIES_MAX = 10_000  # of an account in one statement, and as many failures
@@ -118,8 +119,7 @@ def _provided_sums() -> str:
 def sum_up() -> int:
     """Sum up what was booked since the last run. Return how many requests. Safe at any time and concurrently."""
     stop_at, number = time.monotonic() + _RUN_SECONDS, 0
-    with connection.cursor() as cursor:
-        cursor.execute(_BEGIN_MARKS)
+    cell.execute(_BEGIN_MARKS)
     while (summed := _sum_up_some()) is not None:
         number += summed
         if time.monotonic() > stop_at:
@@ -131,22 +131,18 @@ def sum_up() -> int:
 
 def _sum_up_some() -> int | None:
     """Sum up a part of the requests of some accounts in one transaction. Return how many, or None if there were none."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_LOCK_MARKS)
-        account_ids = [account_id for (account_id,) in cursor.fetchall()]
+    with transaction.atomic():
+        account_ids = [account_id for (account_id,) in cell.execute(_LOCK_MARKS)]
         if not account_ids:
             return None
-        cursor.execute(_SUM_UP, {"accounts": account_ids, "entries_max": ENTRIES_MAX})
-        number: int = cursor.fetchone()[0]
-        return number
+        [(number,)] = cell.execute(_SUM_UP, {"accounts": account_ids, "entries_max": ENTRIES_MAX})
+        return int(number)
 
 
 def _move_some() -> int:
     """Add some sums of labels that are older than HOURS_KEPT to those of their day. Return how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(_MOVE, {"kept_seconds": HOURS_KEPT.total_seconds(), "rows_max": _ROWS_MAX})
-        number: int = cursor.fetchone()[0]
-        return number
+    [(number,)] = cell.execute(_MOVE, {"kept_seconds": HOURS_KEPT.total_seconds(), "rows_max": _ROWS_MAX})
+    return int(number)
 
 
 _BEGIN_MARKS = """
