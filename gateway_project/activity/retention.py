@@ -16,6 +16,6 @@ def delete_old(now: datetime) -> int:
         return 0
     while True:
         [(deleted,)] = cell.execute("SELECT activity_delete_old(%s, %s)", [now - timedelta(days=kept_days), _BATCH_ROWS])
-        total += deleted
+        total += int(deleted)
         if deleted < _BATCH_ROWS:
             return total

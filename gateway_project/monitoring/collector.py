@@ -70,9 +70,7 @@ def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFam
 def _read_facts() -> Facts:
     try:
         with pool.time_limit():
-            metrics = [read(fact) for fact in facts.declared()]
-            hosts = dict(Process.objects.order_by("seen_at").values_list("host", "gauges"))  # of a host, the latest row wins
-            return Facts(metrics, hosts, everywhere.answers())
+            return Facts([read(fact) for fact in facts.declared()], _reported_gauges(), everywhere.answers())
     finally:
         pool.release_connection()
 
@@ -93,6 +91,10 @@ def _rows(fact: facts.Fact) -> list[Any]:
     with transaction.atomic():
         cell.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_SECONDS}s'")
         return cell.execute(fact.sql)
+
+
+def _reported_gauges() -> dict[str, dict[str, int]]:
+    return dict(Process.objects.order_by("seen_at").values_list("host", "gauges"))  # of a host, the latest row wins
 
 
 def _read_queue() -> int:
