@@ -11,7 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-CHARACTERS_MAX = 254  # of an address that anybody can have; also what limits and log lines tell of others
+CHARACTERS_MAX = 254  # of a possible address; also what limits and log lines tell of others
 
 
 def canonical(typed: str) -> str:

@@ -14,8 +14,8 @@ Staff cannot give money to themselves:
 - They cannot make or end their own membership. They cannot become a member of an account if they credited it, or if they
   requested or approved a credit of it.
 
-The first three rules do not apply to superusers, who have every permission. The last three apply to everybody. An operator can
-use commands instead.
+The first three rules do not apply to superusers, who have every permission. The last three apply to all. An operator can use
+commands instead.
 """
 
 from django.contrib.auth.backends import ModelBackend
@@ -75,7 +75,7 @@ OWN_MEMBERSHIP = "You cannot add or remove your own membership: ask a colleague.
 def granted_permissions(user: User) -> QuerySet[Permission]:
     """Return the permissions that were given to the user or to groups of theirs; to superusers, all.
 
-    Django's ``get_all_permissions`` says that an inactive user has none, which would let anybody activate a stronger one.
+    Django's ``get_all_permissions`` says that an inactive user has none, which would let staff activate a stronger one.
     """
     if user.is_superuser:
         return Permission.objects.all()

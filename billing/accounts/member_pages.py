@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -160,15 +160,12 @@ class Pager:
         """Read ``?page=``. A number outside the list means the nearest page, because lists change under bookmarks."""
         asked = request.GET.get("page", "1")
         number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 15 else 1
-        return cls(min(max(number, 1), cls._last(count, per_page)), count, per_page)
-
-    @staticmethod
-    def _last(count: int, per_page: int) -> int:
-        return max(-(-count // per_page), 1)
+        pager = cls(number, count, per_page)
+        return replace(pager, number=min(max(number, 1), pager.last))
 
     @property
     def last(self) -> int:
-        return self._last(self.count, self.per_page)
+        return max(-(-self.count // self.per_page), 1)
 
     @property
     def offset(self) -> int:

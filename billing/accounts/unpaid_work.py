@@ -1,11 +1,9 @@
 """Whether an account ever paid for usage, and how much work it left unpaid within the last hour.
 
-Unpaid work is work that providers charge to the operator and that no account pays: a stream that began too late and that no
-other provider answered, a reply that a deadline cut off before the caller saw it, usage above the hold. An account may cause
-``ACCOUNT_UNPAID_CENTS_PER_HOUR`` of it. This allowance returns evenly over an hour (GCRA), and one column has its state:
-``unpaid_until``. Unpaid work above twice the allowance is forgotten, so that no account waits longer than an hour.
-
-The functions decide on rows that the caller has locked; ``update_unpaid_work_statement`` writes them.
+Unpaid work is charged by providers to the operator, and paid by no account: a stream that began too late and that no other
+provider answered, a reply that a deadline cut off before the caller saw it, usage above the hold. An account may cause
+``ACCOUNT_UNPAID_CENTS_PER_HOUR`` of it. This allowance returns evenly over an hour (GCRA), with ``unpaid_until`` as its state.
+Work above twice the allowance is forgotten, so that no account waits longer than an hour. The functions decide on locked rows.
 """
 
 from collections.abc import Collection

@@ -49,7 +49,7 @@ _CHOICES = {  # the field of EmailChoice that switches the mails of a kind off
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt came to. ``reason`` is empty if it arrived; ``status`` is that of HTTP, if there was an answer."""
+    """The outcome of an attempt. ``reason`` is empty if it arrived; ``status`` is that of HTTP, if there was an answer."""
 
     milliseconds: int
     reason: str = ""
@@ -141,7 +141,7 @@ def _claim(candidates: QuerySet[AlertDelivery], count_max: int) -> list[AlertDel
     return claimed
 
 
-# --- What an attempt came to --------------------------------------------------------------------------------------
+# --- Outcomes of attempts -----------------------------------------------------------------------------------------
 
 
 def record(delivery: AlertDelivery, attempt: Attempt) -> None:

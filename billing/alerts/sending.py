@@ -1,7 +1,6 @@
 """Sends what is due: webhooks side by side, and mails one after another. The tasks of Celery call it.
 
-A round of webhooks is short, whatever the servers do: each request ends within a few seconds, and none waits for another. So a
-slow endpoint delays nobody's but its own.
+Each request of a round ends within seconds, and none waits for another, so a slow endpoint delays only its own alerts.
 """
 
 import logging

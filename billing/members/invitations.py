@@ -24,7 +24,7 @@ from gateway_project.db import cell, pool
 
 
 class InvitationRefused(Exception):
-    """Nobody was invited, or nobody joined; says why, as a sentence."""
+    """The person was not invited, or did not join; says why, as a sentence."""
 
 
 class InvitationEnded(LookupError):
@@ -126,7 +126,7 @@ def sign_up(request: HttpRequest, key: str, password_hash: str) -> None:
 
 
 def revoke(request: HttpRequest, invitation: Invitation) -> bool:
-    """Revoke the invitation. Return False, and record nothing, if it is not waiting any more."""
+    """Revoke the invitation. Return False, and record nothing, if it no longer waits."""
     with transaction.atomic():
         account = locks.lock_account(invitation.account_id)
         is_revoked = bool(_end(find_waiting(account).filter(pk=invitation.pk)))
@@ -137,7 +137,7 @@ def revoke(request: HttpRequest, invitation: Invitation) -> bool:
 
 
 def revoke_those_by(request: HttpRequest, account: Account, inviter: User) -> None:
-    """Revoke what someone has sent who is no owner any more: nobody comes back by it. The account is locked."""
+    """Revoke the invitations of someone who is no longer an owner. The account is locked."""
     for invitation in find_waiting(account).filter(invited_by=inviter):
         revoke(request, invitation)
 

@@ -1,4 +1,4 @@
-"""/dashboard/members/: who is a member, in which role, and who is invited. Owners change it; everybody may leave."""
+"""/dashboard/members/: who is a member, in which role, and who is invited. Owners change it; each member may leave."""
 
 from datetime import datetime
 from typing import Any
@@ -84,7 +84,7 @@ def _invitation_row(invitation: Invitation, now: datetime) -> dict[str, Any]:
 @member_page_for(Permission.MANAGE_MEMBERS)
 @reauthenticates
 def invite(request: HttpRequest, account: Account) -> HttpResponse:
-    """Send somebody a link by which they join the account."""
+    """Send someone a link by which they join the account."""
     form = InvitationForm(account, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid() and _send(request, account, form):
         messages.success(request, f"{form.cleaned_data['email']} was sent an invitation. It works once, for 7 days.")
@@ -140,7 +140,7 @@ def change_role(request: HttpRequest, account: Account, membership_id: int) -> H
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
 def end_membership(request: HttpRequest, account: Account, membership_id: int) -> HttpResponseBase:
-    """Remove a member, or leave: everybody may end their own membership."""
+    """Remove a member, or leave: each member may end their own membership."""
     member = _find(account, membership_id)
     page = _end if changes.is_own(request, member) else requires(Permission.MANAGE_MEMBERS)(_end)
     return page(request, account, member)

@@ -15,7 +15,7 @@ from gateway_project.text import dollars
 class WaitingAct(models.Model):
     """An act of staff that waits for a second person, or was decided. Written by ``approvals``.
 
-    Decided once; triggers refuse to change anything else, and to delete a row. Nobody approves what they asked for.
+    Decided once, and not by who asked for it; triggers refuse to change anything else, and to delete a row.
     """
 
     class Decision(models.TextChoices):

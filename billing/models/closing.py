@@ -11,7 +11,7 @@ from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
 
 class AccountClosing(OwnedModel):
-    """What an owner was promised on closing an account, or for one that staff closed, until it is undone or kept."""
+    """The promises to an owner about a closed account, which an owner or staff closed, until it is undone or kept."""
 
     kept = Kept("closings", "It stays: it says when what was erased.")
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)

@@ -62,16 +62,14 @@ def refusal(asked: WaitingAct, by: User) -> str:
 
 
 def change_since(asked: WaitingAct, now: Mapping[str, Any]) -> str:
-    """Return what changed since it was asked for, as a reason not to approve it, or ''. ``now`` is what ``seen`` would be.
-
-    So nobody approves what is done to something newer than the request. One of the former release has nothing to compare with.
-    """
+    """Return what changed since it was asked for, as a reason not to approve it, or ''. ``now`` is what ``seen`` would be."""
+    # A request of the former release has seen nothing.
     changed = [name for name in now if asked.seen and asked.seen.get(name) != now[name]]
     return f"{changed[0]} changed since this was asked for. {_ASK_AGAIN}" if changed else ""
 
 
 def decline_lapsed(rows: QuerySet[Asked], by: User) -> None:
-    """Decline those of the rows that nobody decided in time, so that the same may be asked for again."""
+    """Decline the rows that were not decided in time, so that the same may be asked for again."""
     for asked in rows.filter(decision="").exclude(pk__in=waiting(rows.model).values("pk")):
         decide(asked, Decision.DECLINED, by, decision_reason="Asked for again, after no one decided in time.")
 

@@ -205,7 +205,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
                 messages.warning(request, f"{user} has no two-factor authentication.")
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
-        """Refuse: nobody types a password for someone else. There are links, and an operator has ``changepassword``."""
+        """Refuse, because staff type no password for someone else. There are links, and an operator has ``changepassword``."""
         raise PermissionDenied
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

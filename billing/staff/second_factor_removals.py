@@ -66,7 +66,7 @@ def refusal(asked: SecondFactorRequest, by: User) -> str:
 
 
 def colleague_refusal(user: User) -> str:
-    """Return why nobody asks for this as for a customer, or ''."""
+    """Return why this is not asked for as for a customer, or ''."""
     return f"{user} is staff: a superuser removes second factors of staff, in the list of users." if user.is_staff else ""
 
 

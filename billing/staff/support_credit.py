@@ -35,9 +35,6 @@ class RequestedCredit:
     is_new: bool
 
 
-# --- Issuing ------------------------------------------------------------------------------------------------------
-
-
 def issue(
     account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User, ticket: str = ""
 ) -> BookedEntry | RequestedCredit:
@@ -105,9 +102,6 @@ def _issued_today(issuer: User) -> QuerySet[LedgerEntry]:
 
 def _sum_nanos(entries: QuerySet[LedgerEntry]) -> int:
     return entries.aggregate(nanos=Sum("amount_nanos"))["nanos"] or 0
-
-
-# --- What waits for a second person -------------------------------------------------------------------------------
 
 
 def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **terms: int | str) -> CreditRequest:

@@ -1,7 +1,6 @@
 """Finds the limits on signing in of one person or of one network address, for support to reset.
 
-The table has digests only. So the limits that there can be of an address are made from it, and looked up. Those on known
-devices of a user are found by the digest of the email address.
+The table has digests only: the possible limits of an address are looked up, those on known devices by the address's digest.
 """
 
 from collections.abc import Iterator
