@@ -28,6 +28,10 @@ class Incident(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    @property
+    def is_maintenance(self) -> bool:
+        return self.impact == Incident.Impact.MAINTENANCE
+
 
 class IncidentUpdate(models.Model):
     """What staff know of an incident at some moment."""

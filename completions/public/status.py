@@ -4,7 +4,7 @@ It reads the sums of ``statistics.uptime``: a bounded number of rows, once in RE
 unavailable.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -124,32 +124,15 @@ class Line:
 
 
 @dataclass(frozen=True)
-class ShownUpdate:
-    at: datetime
-    text: str
-
-
-@dataclass(frozen=True)
-class ShownIncident:
-    id: int
-    title: str
-    impact: str
-    is_maintenance: bool
-    began_at: datetime
-    ended_at: datetime | None
-    updates: tuple[ShownUpdate, ...]
-
-
-@dataclass(frozen=True)
 class Status:
     """Models come in the order of their states, then of their traffic."""
 
     at: datetime
     providers: list[Line]
     models: list[Line]
-    open: list[ShownIncident]
-    planned: list[ShownIncident]
-    past: list[ShownIncident]
+    open: list[Incident]
+    planned: list[Incident]
+    past: list[Incident]
 
     @property
     def troubled(self) -> list[Line]:
@@ -177,7 +160,8 @@ def _read(previous: Status | None) -> Status:
         days = _read_sums(is_day=True, since=midnight - timedelta(days=DAYS - 1), today=midnight)
         recent = _read_sums(is_day=False, since=now - _RECENT - timedelta(hours=1), today=midnight)
         providers = {each.pk: each.is_available for each in Provider.objects.filter(routes__isnull=False).distinct()}
-        incidents = [_shown(each) for each in _latest_incidents(now)]
+        latest = Incident.objects.order_by("-began_at").prefetch_related("updates")[:INCIDENTS_MAX]
+        incidents = [each for each in latest if each.ended_at is None or each.ended_at > now - timedelta(days=DAYS)]
     models = [
         _line(("model", model_id), each.model.name, reverse("model", args=[model_id]), each.is_available, days, recent, now)
         for model_id, each in listed.items()
@@ -246,24 +230,6 @@ def _kind_of_day(count: Count) -> str:
     return "good" if count.percent >= _GOOD_PERCENT else "some" if count.percent >= _DEGRADED_PERCENT else "bad"
 
 
-def _latest_incidents(now: datetime) -> Iterator[Incident]:
-    """Return the latest incidents: those that last, and those of the last days."""
-    latest = Incident.objects.order_by("-began_at").prefetch_related("updates")[:INCIDENTS_MAX]
-    return (each for each in latest if each.ended_at is None or each.ended_at > now - timedelta(days=DAYS))
-
-
-def _shown(incident: Incident) -> ShownIncident:
-    return ShownIncident(
-        incident.pk,
-        incident.title,
-        incident.get_impact_display(),
-        incident.impact == Incident.Impact.MAINTENANCE,
-        incident.began_at,
-        incident.ended_at,
-        tuple(ShownUpdate(each.at, each.text) for each in incident.updates.all()),
-    )
-
-
 def render_feed(base_url: str) -> str:
     """Return the incidents as RSS, the latest first. One that has news is the same item, with another date."""
     status, address = current(), f"{base_url}{reverse('status')}"
@@ -271,7 +237,7 @@ def render_feed(base_url: str) -> str:
         "Model Gateway status", address, "What does not work at this gateway.", feed_url=f"{base_url}{reverse('status-feed')}"
     )
     for each in [*status.open, *status.planned, *status.past]:
-        last = max([each.ended_at or each.began_at, *(update.at for update in each.updates)])
+        last = max([each.ended_at or each.began_at, *(update.at for update in each.updates.all())])
         feed.add_item(
             title=each.title,
             link=f"{address}#incident-{each.id}",
@@ -282,9 +248,11 @@ def render_feed(base_url: str) -> str:
     return str(feed.writeString("utf-8"))
 
 
-def _described(incident: ShownIncident) -> str:
+def _described(incident: Incident) -> str:
     ended = f"Ended {incident.ended_at:%d %b %Y, %H:%M} UTC." if incident.ended_at else ""
-    updates = [f"{each.at:%d %b, %H:%M} UTC: {each.text}" for each in incident.updates]
+    updates = [f"{each.at:%d %b, %H:%M} UTC: {each.text}" for each in incident.updates.all()]
     return "\n".join(
-        filter(None, [f"{incident.impact}. Began {incident.began_at:%d %b %Y, %H:%M} UTC. {ended}".strip(), *updates])
+        filter(
+            None, [f"{incident.get_impact_display()}. Began {incident.began_at:%d %b %Y, %H:%M} UTC. {ended}".strip(), *updates]
+        )
     )
