@@ -15,7 +15,7 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 
 from billing.staff.people_admin import staff_of
-from completions.catalog import price_changes, price_requests, route_calls, writes
+from completions.catalog import price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
 from completions.catalog.previews import PreviewedAdmin
 from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
@@ -253,7 +253,7 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
                 return self.back_to(model)
         context = {
             "form": form,
-            "later": price_changes.scheduled(model),
+            "later": model.prices.later(),
             "waiting": price_requests.waiting(model),
             "effect": price_requests.describe_effect(model, Price(rates=form.sheet.rows)) if form.change else [],
             "needs_approval": settings.PRICES_NEED_APPROVAL,
@@ -282,11 +282,11 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
         model = self.object_for(request, object_id, _SET_PRICE)
         with transaction.atomic():
             writes.lock_catalog()
-            price = price_changes.scheduled(model).filter(pk=price_id).first()
+            price = model.prices.later().filter(pk=price_id).first()
             if price is None:
                 messages.error(request, "This price has already started or was withdrawn. Nothing was changed.")
                 return self.back_to(model)
-            before = price_requests.before_it(model, price.effective_from)
+            before = model.prices.before(price.effective_from)
             if request.method == "POST":
                 if settings.PRICES_NEED_APPROVAL and before:
                     self._ask_to_withdraw(request, model, price, before)

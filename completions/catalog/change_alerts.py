@@ -20,7 +20,6 @@ from django.db.models.functions import Cast
 
 from billing.alerts import payload
 from billing.models import AccountAlert
-from completions.catalog import price_requests
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, UsageHour
 from completions.pricing.meters import ASKED_FOR
@@ -65,7 +64,7 @@ def _due_prices(now: datetime) -> Iterator[_Change]:
     due = [
         (price, before, direction)
         for price in prices.filter(model__is_enabled=True).select_related("model").order_by("effective_from", "pk")
-        if (before := price_requests.before_it(price.model, price.effective_from))
+        if (before := price.model.prices.before(price.effective_from))
         and (direction := _direction(before.sheet, price.sheet))
         and (direction == "rise" or price.effective_from <= now)
     ]

@@ -63,10 +63,8 @@ def find_offer(model_id: str, param: str = "model", caller: Caller | None = None
     ``caller`` is told why, as far as the models of its key allow. Offers are cached for CATALOG_CACHE_SECONDS: while one
     request reads an expired offer anew, the others use the stale one.
     """
-    return _offers.fresh(model_id) or _look_up_or_refuse(model_id, param, caller)
-
-
-def _look_up_or_refuse(model_id: str, param: str, caller: Caller | None) -> Offer:
+    if offer := _offers.fresh(model_id):
+        return offer
     found = _look_ups.submit(model_id)
     if isinstance(found, Offer):
         return found

@@ -11,13 +11,11 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from completions.catalog import markup
 from completions.catalog.forms import MORE_RATES, MORE_RATES_HELP, RATE_NAMES, more_lines, rate_field, read_sheet
 from completions.catalog.sync import diff
-from completions.models import CatalogProposal, LanguageModel, Price
+from completions.models import CatalogProposal, LanguageModel
 from completions.pricing.rates import RateSheet
 from completions.statistics import margins
 from gateway_project.db import pool
@@ -143,8 +141,3 @@ class PriceChangeForm(forms.Form):
             self.add_error(None, f"Review the change: {self.change}. Send the form again to {verb} it.")
         elif self.is_far and not cleaned["is_large"]:
             self.add_error("is_large", "Select this to confirm.")
-
-
-def scheduled(model: LanguageModel) -> QuerySet[Price]:
-    """Return the prices that begin later, the next one first. No completion refers to them yet, so they can be withdrawn."""
-    return model.prices.filter(effective_from__gt=Now()).order_by("effective_from")

@@ -1,11 +1,9 @@
 """Prices that staff ask for, which a second person approves. Catalog files and lists of providers set prices without one."""
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models.functions import Now
 
 from billing import money
 from billing.models import User
@@ -50,11 +48,6 @@ def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
     return ask(price.model, by, before.sheet, starts_at=price.effective_from, reason=reason[:500])
 
 
-def before_it(model: LanguageModel, moment: datetime) -> Price | None:
-    """Return the price of the model that holds until the moment."""
-    return model.prices.filter(effective_from__lt=moment).order_by("-effective_from").first()
-
-
 def approve(id: UUID, *, by: User) -> Price:
     """Set or withdraw the price as asked. Return the one that holds then. Raises ApprovalRefused, PriceRequest.DoesNotExist."""
     with transaction.atomic():
@@ -74,7 +67,7 @@ def approve(id: UUID, *, by: User) -> Price:
 
 def _staying(asked: PriceRequest) -> Price | None:
     """Return the price that stays in force if the request asks for no other: what it withdraws is the next one."""
-    before = before_it(asked.model, asked.starts_at) if asked.starts_at else None
+    before = asked.model.prices.before(asked.starts_at) if asked.starts_at else None
     return before if before and before.sheet == asked.sheet else None
 
 
@@ -92,8 +85,7 @@ def refusal(asked: PriceRequest, by: User) -> str:
 
 
 def _state(model: LanguageModel) -> dict[str, Any]:
-    later = model.prices.filter(effective_from__gt=Now()).order_by("effective_from")
-    return {"What it costs later": list(later.values_list("pk", flat=True))}
+    return {"What it costs later": list(model.prices.later().values_list("pk", flat=True))}
 
 
 def describe(asked: PriceRequest) -> str:

@@ -9,7 +9,7 @@ from django.contrib.admin.utils import quote
 from django.urls import reverse
 
 from billing.staff import approvals
-from completions.catalog import change_alerts, price_requests
+from completions.catalog import change_alerts
 from completions.catalog.change_alerts import Told
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, Completion, CompletionHour, LanguageModel, Price, PriceRequest, Route
@@ -154,7 +154,7 @@ def _changes(now: datetime) -> Content:
 
 
 def _changed_price(price: Price, told: Counter[Told]) -> Row:
-    before = price_requests.before_it(price.model, price.effective_from)
+    before = price.model.prices.before(price.effective_from)
     change = diff.describe_price_change(diff.price_values(before) if before else {}, diff.price_values(price))
     words = f"{change}, from {price.effective_from:%Y-%m-%d %H:%M} UTC"
     return _change_row(price.model, words, told[Told(price.model_id, price.pk, None)])

@@ -314,6 +314,14 @@ class PriceQuerySet(models.QuerySet["Price"]):
         """Of one model: the price in force at a time, or now."""
         return self.filter(effective_from__lte=moment or Now()).order_by("-effective_from").first()
 
+    def before(self, moment: datetime) -> "Price | None":
+        """Of one model: the price that holds until a time."""
+        return self.filter(effective_from__lt=moment).order_by("-effective_from").first()
+
+    def later(self) -> Self:
+        """Those that have not begun, the next one first: no completion refers to them yet, so they can be withdrawn."""
+        return self.filter(effective_from__gt=Now()).order_by("effective_from")
+
 
 class Price(TokenPrices):
     """A model's price from ``effective_from`` on. A completion is charged at the one in force at its admission."""

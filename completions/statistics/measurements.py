@@ -5,7 +5,7 @@ Only the newest completions are read, so that a busy gateway's pages take no lon
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from completions.models import Completion
 from gateway_project.db import cell, everywhere
@@ -78,6 +78,7 @@ class Failure:
     reason: str
 
 
+Row = TypeVar("Row", Measured, MeasuredModel)
 Route = tuple[str, str | None]  # provider, and model; None: all its models
 NOTHING = Measured(0, 0, 0, None, None)
 
@@ -94,14 +95,13 @@ def measure(since: datetime) -> dict[Route, Measured]:
     by_route: dict[Route, list[Measured]] = {}
     for provider, model, *figures in _read_cells(_MEASURE, since):
         by_route.setdefault((provider, model), []).append(Measured(*figures))
-    return {route: _together(measured) for route, measured in by_route.items()}
+    sums, means = ("attempts", "failed", "streams"), ("first_token_p50_ms", "first_token_p99_ms", "tokens_per_second")
+    return {route: _together(measured, "streams", sums, means) for route, measured in by_route.items()}
 
 
-def _together(measured: list[Measured]) -> Measured:
-    if len(measured) == 1:
-        return measured[0]
-    means = ("first_token_p50_ms", "first_token_p99_ms", "tokens_per_second")
-    return Measured(**everywhere.merge(measured, "streams", sums=("attempts", "failed", "streams"), means=means))
+def _together(rows: list[Row], weight: str, sums: tuple[str, ...], means: tuple[str, ...]) -> Row:
+    """Return the row of all cells, of which ``sums`` and ``means`` are all figures."""
+    return rows[0] if len(rows) == 1 else type(rows[0])(**everywhere.merge(rows, weight, sums=sums, means=means))
 
 
 def _read_cells(sql: str, since: datetime, **values: Any) -> list[Any]:
@@ -120,15 +120,8 @@ def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
     by_model: dict[str | None, list[MeasuredModel]] = {}
     for model, *figures in _read_cells(_MEASURE_MODELS, since):
         by_model.setdefault(model, []).append(MeasuredModel(*figures))
-    return {model: _model_together(measured) for model, measured in by_model.items()}
-
-
-def _model_together(measured: list[MeasuredModel]) -> MeasuredModel:
-    if len(measured) == 1:
-        return measured[0]
-    means = ("first_token_p50_ms", "tokens_per_second")
-    sums = ("answered", "failed", "streams", "rated_streams")
-    return MeasuredModel(**everywhere.merge(measured, "answered", sums=sums, means=means))
+    sums, means = ("answered", "failed", "streams", "rated_streams"), ("first_token_p50_ms", "tokens_per_second")
+    return {model: _together(measured, "answered", sums, means) for model, measured in by_model.items()}
 
 
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
