@@ -12,13 +12,10 @@ IMAGE_TOKENS = 85  # for tokens per minute: what the makers of models count for 
 
 
 def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
-    """Return a bound that the prompt cannot exceed. No text has more tokens than bytes.
+    """Return a bound that the prompt cannot exceed. No text has more tokens than bytes, which ``request.prompt`` counts.
 
-    ``completions.request.prompt`` counts the bytes and adds an allowance for the chat template. Images, sounds and documents
-    are compressed, so a few bytes may become many tokens: an image counts the most tokens that its provider bills for one,
-    however many bytes it has; a sound or a document counts the whole context window. Images count beside the context window,
-    because some models are billed for more tokens than they read of an image.
-
+    Images, sounds and documents are compressed: an image counts the most tokens that its provider bills for one, beside the
+    context window, because some models are billed for more than they read of it; a sound or a document counts the whole window.
     A provider that searches the web reads the prompt again after each search, with what it found: all readings count.
     """
     contents = request.contents
@@ -44,10 +41,9 @@ def is_above_what_is_read(prompt_tokens: int, request: ChatRequest, offer: Offer
 
 
 def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
-    """Return the tokens to charge for the prompt when no upstream counts them: the likely ones of its text, and the most that
-    its files, sounds and images can be.
+    """Return the tokens to charge for the prompt when no upstream counts them: the likely ones of its text.
 
-    Their tokens cannot be estimated, and must not be free. So they count what the hold assumed.
+    Those of files, sounds and images cannot be estimated, and must not be free: they count what the hold assumed.
     """
     if request.contents.file_at:
         return max_prompt_tokens(request, offer) // (1 + request.web_searches_max)  # of one reading
@@ -85,19 +81,13 @@ def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> 
 
 
 def likely_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
-    """Return what the request costs at the tier it asks for if its prompt has as many tokens as its text makes likely.
-
-    None of them is in a cache, and no search is made. Each of its choices generates ``max_tokens``.
-    """
+    """Return what the request likely costs if each of its choices generates ``max_tokens``, without a cache or a search."""
     usage = Usage(estimate_prompt_tokens(request, offer), request.choices * max_tokens, tier=request.tier)
     return offer.price.cost_nanos(usage, request.contents.images)
 
 
 def max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> tuple[int, HeldRates]:
-    """Return the most that the prompt can cost, with the searches, in nanodollars times TOKENS_PER_PRICE; and the rates.
-
-    These are the dearest of the service tiers that may serve, and of the lengths that the prompt may have.
-    """
+    """Return the most that the prompt can cost, with searches, in nanodollars times TOKENS_PER_PRICE; and the dearest rates."""
     tokens = max_prompt_tokens(request, offer)
     tier = request.tier or (STANDARD if request.names_standard_tier else None)
     held = offer.price.held(tier, tokens, has_hour_cache=request.wants_hour_cache)

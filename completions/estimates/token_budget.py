@@ -20,10 +20,7 @@ def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
 
 
 def min_payable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
-    """Return the tokens that must be payable for the request to be admitted at all.
-
-    ``budget_nanos`` is the money without regard to other requests' holds.
-    """
+    """Return the tokens that must be payable to admit the request. ``budget_nanos`` leaves out the holds of other requests."""
     if (max_tokens := request.max_tokens_of(offer)) is not None:
         return max_tokens
     affordable_tokens = cost.affordable_tokens(request, offer, budget_nanos)

@@ -161,11 +161,10 @@ class IdempotentRequest(OwnedModel):
 
 
 class StoredResponse(OwnedModel):
-    """A response that later requests of its account may continue from, encrypted: the items of its input and of its output, and
-    the reply without these.
+    """A response that later requests may continue from, encrypted: its items of input and output, and the reply without these.
 
-    ``previous_id`` is the response that it went on from, which may be deleted. Until the settlement of its completion,
-    ``stored_bytes`` is 0, and nobody reads the row, unless it runs in the background.
+    ``previous_id`` is the response that it continues, which may be deleted. Until the settlement of its completion,
+    ``stored_bytes`` is 0, and the row is not read, unless it runs in the background.
     """
 
     kept = Kept("responses", "It is deleted within the hour: the account keeps none.")

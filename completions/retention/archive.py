@@ -1,12 +1,9 @@
-"""Moves the completions and holds of old UTC days to the archive, a day after the other, or drops them without one.
+"""Moves the completions and holds of old UTC days to the archive, one day after the other, or drops them without one.
 
 A day is due when it is older than ``RETENTION_DETAIL_DAYS``, the audit has signed it off, and nothing refers to its
-completions. It has the completions that ended on it (``archived_days``). One transaction, which sees one moment, writes the
-rows of the day to a file and marks the day as written. Then small transactions delete the rows, which nobody writes any more.
-If a run is interrupted, the next one continues it: all rows are there until the mark is, and the file is complete from then on.
-Two runs at the same time do no harm, because only one of them can lock the row of the day.
-
-The audit, the statement and the usage pages need none of these rows.
+completions: those that ended on it (``archived_days``). One transaction, which sees one moment, writes the rows to a file and
+marks the day as written. Then small transactions delete the rows, which are written no longer. The next run continues one that
+was interrupted: all rows are there until the mark is, and the file is complete from then on. One run locks the row of the day.
 """
 
 import json

@@ -1,9 +1,8 @@
 """What providers cost and what is charged: by model, provider, service tier and length band, over days.
 
 ``usage.sums`` adds up the tokens of each day. What they cost is computed when someone asks, at the provider's price of that
-day, so that a price which is entered late counts, too. Of a day without a price the cost is not known.
-
-Not in it: attempts that failed, which some providers charge for, and what a correction of the sweeper's estimates changed.
+day: one that is entered late counts, too; without one the cost is not known. Attempts that failed, and what a correction of the
+sweeper's estimates changed, do not count.
 """
 
 from dataclasses import dataclass, replace

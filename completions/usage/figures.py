@@ -136,10 +136,9 @@ def is_behind(account: Account) -> bool:
 def _select(
     query: str, account_id: UUID, since: datetime, until: datetime, grouping: Grouping, values: dict[str, Any] | None = None
 ) -> list[Any]:
-    span = {"account": account_id, "since": since, "until": until}
     told = _TOLD_BY_COLUMN[grouping.column] if grouping.column else _TOLD_BY_LABEL
-    given = {**span, "name": grouping.label_name, "entries_max": LIVE_MAX, **(values or {})}
-    return cell.execute(f"WITH {told} {query}", given)
+    given = {"account": account_id, "since": since, "until": until, "name": grouping.label_name, "entries_max": LIVE_MAX}
+    return cell.execute(f"WITH {told} {query}", {**given, **(values or {})})
 
 
 _COLUMNS = ", ".join(sums.COLUMNS)

@@ -34,12 +34,9 @@ class Command(OperatorCommand):
             report = None if options["check"] else catalog_file.apply(catalog)
         except catalog_file.InvalidCatalog as invalid:
             raise CommandError(f"{invalid}\nNothing was written.") from None
-        if report is None:
-            self._answer_checked(options, catalog)
-        else:
+        if report is not None:
             self._answer_loaded(options, report)
-
-    def _answer_checked(self, options: dict[str, Any], catalog: catalog_file.Catalog) -> None:
+            return
         providers, models = len(catalog.providers), len(catalog.models)
         sentence = f"{_count(providers, 'providers')} and {_count(models, 'models')} are in order. Nothing was written."
         self.write_result(options, {"checked": {"providers": providers, "models": models}}, sentence)
