@@ -9,7 +9,7 @@ from typing import Any
 from billing import money
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
-from completions.chat import ChatRequest, Offer, Route
+from completions.chat import ChatRequest, Offer
 from completions.estimates import cost
 from gateway_project import errors
 from gateway_project.text import dollars
@@ -34,31 +34,24 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         if isinstance(error, errors.MoneyRefused):
             oldest_hold.tell(error, caller)
         refusal, held_nanos, admitted_offers = error, None, ()
-    max_tokens = admitted_offers[0].max_tokens if admitted_offers else request.max_tokens
+    offer, max_tokens = offers[0], admitted_offers[0].max_tokens if admitted_offers else request.max_tokens
+    if held_nanos is None and request.max_tokens is not None:  # else the request leaves their number to the gateway
+        held_nanos = cost.worst_case_nanos(request, offer, request.max_tokens)
+    _, held = cost.max_prompt_cost_unrounded(request, offer)
+    affordable = min(cost.affordable_tokens(request, offer, available_nanos), offer.max_output_tokens)
     return {
         "object": "quote",
-        "model": offers[0].model_id,
-        "prompt_tokens_max": cost.max_prompt_tokens(request, offers[0]),
+        "model": offer.model_id,
+        "prompt_tokens_max": cost.max_prompt_tokens(request, offer),
         "max_tokens": max_tokens,
-        "max_cost": dollars.json_number(_need_nanos(request, offers[0]) if held_nanos is None else held_nanos),
-        "rates": _held_rates(request, offers[0]),
-        "likely": _likely(request, offers[0], max_tokens),
+        "max_cost": dollars.json_number(held_nanos),
+        "rates": {"prompt": _per_token(held.input_nanos), "completion": _per_token(held.output_nanos)},
+        "likely": _likely(request, offer, max_tokens),
         "available": dollars.json_number(available_nanos),
-        "affordable_max_tokens": _affordable_tokens(request, offers[0], available_nanos),
+        "affordable_max_tokens": max(affordable, 0),
         "refusal": refusal and {"status": refusal.status, **refusal.body()["error"]},
         "routes": [described for offered in admitted_offers for described in _routes(request, offered)],
     }
-
-
-def _need_nanos(request: ChatRequest, offer: Offer) -> int | None:
-    """Return what a refused request may cost at most; None where it leaves the number of tokens to the gateway."""
-    return None if request.max_tokens is None else cost.worst_case_nanos(request, offer, request.max_tokens)
-
-
-def _held_rates(request: ChatRequest, offer: Offer) -> dict[str, str]:
-    """Return the dearest rates that a reply may be charged at, in dollars per token."""
-    _, held = cost.max_prompt_cost_unrounded(request, offer)
-    return {"prompt": _per_token(held.input_nanos), "completion": _per_token(held.output_nanos)}
 
 
 def _likely(request: ChatRequest, offer: Offer, max_tokens: int | None) -> dict[str, Any] | None:
@@ -80,10 +73,6 @@ def _per_token(nanos: int) -> str:
     return dollars.format_per_one(nanos, money.TOKENS_PER_PRICE)
 
 
-def _affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
-    return max(min(cost.affordable_tokens(request, offer, budget_nanos), offer.max_output_tokens), 0)
-
-
 def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]]:
     """Return the routes of an offer in the order of their priority. Those of one priority share requests by weight."""
     max_cost = dollars.json_number(cost.worst_case_nanos(request, offered.offer, offered.max_tokens))
@@ -96,9 +85,5 @@ def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]
             "max_tokens": offered.max_tokens,
             "max_cost": max_cost,
         }
-        for route in sorted(offered.offer.routes, key=_order)
+        for route in sorted(offered.offer.routes, key=lambda route: (route.priority, -route.weight, route.id))
     ]
-
-
-def _order(route: Route) -> tuple[int, int, int]:
-    return route.priority, -route.weight, route.id

@@ -23,11 +23,12 @@ class EmbeddingsFormat(WholeFormat):
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         inputs = dispatch.admitted.request.inputs
         assert inputs is not None
-        write = _as_base64 if inputs.as_base64 else _as_numbers
         with large_work.turn(sum(map(len, received.embeddings)) * _BYTES_PER_NUMBER) as pause:
             data = []
             for index, vector in enumerate(received.embeddings):
-                data.append({"object": "embedding", "index": index, "embedding": write(vector)})
+                # As JSON, numbers take less memory than a list of floats.
+                written = _as_base64(vector) if inputs.as_base64 else msgspec.Raw(compact_json.dumps(vector.tolist()))
+                data.append({"object": "embedding", "index": index, "embedding": written})
                 if index % _PAUSE_EMBEDDINGS == 0:
                     pause()
             tokens = {"prompt_tokens": usage.prompt_tokens, "total_tokens": usage.prompt_tokens}
@@ -40,11 +41,6 @@ class EmbeddingsFormat(WholeFormat):
                     "usage": {**tokens, "cost": dollars.json_number(charged_nanos)},
                 }
             )
-
-
-def _as_numbers(vector: "array[float]") -> msgspec.Raw:
-    """Return them as JSON, which takes less memory than a list of floats."""
-    return msgspec.Raw(compact_json.dumps(vector.tolist()))
 
 
 def _as_base64(vector: "array[float]") -> str:

@@ -48,15 +48,12 @@ def _sealed_block(sealed: str) -> Fields:
 
 
 def _tool_use(call: Fields, names: Mapping[str, str]) -> Fields:
+    """Return a call. If the model wrote no object, its text is the member ``arguments`` of the input."""
     function = call["function"]
-    name = names.get(function["name"], function["name"])
-    return {"type": "tool_use", "id": call["id"], "name": name, "input": _input(function["arguments"])}
-
-
-def _input(arguments: str) -> Fields:
-    """Return the arguments of a call as an object. If the model wrote no object, its text is the member ``arguments``."""
+    name, arguments = names.get(function["name"], function["name"]), function["arguments"]
     parsed = _parsed(arguments)
-    return parsed if isinstance(parsed, dict) else {"arguments": arguments}
+    given = parsed if isinstance(parsed, dict) else {"arguments": arguments}
+    return {"type": "tool_use", "id": call["id"], "name": name, "input": given}
 
 
 def _parsed(arguments: str) -> Any:

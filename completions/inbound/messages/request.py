@@ -143,9 +143,6 @@ def _read_betas(header: str) -> tuple[str, ...]:
     return betas
 
 
-# --- Thinking and the format of the reply -----------------------------------------------------------------------------
-
-
 def _reasoning(body: Fields) -> Fields:
     """Return how much the model is to reason. A budget becomes the effort that spends about as much."""
     config, thinking = _output_config(body), read_object(body, "thinking")
@@ -155,8 +152,10 @@ def _reasoning(body: Fields) -> Fields:
     if thinking:
         check_members(thinking, {"type", "budget_tokens", "display"}, "thinking")
         effort = _thinking_effort(thinking, effort, body["max_tokens"])
-    hidden = _read_display(thinking) == "omitted"
-    return {**({"reasoning_effort": effort} if effort else {}), **({"include_reasoning": False} if hidden else {})}
+    if (display := thinking.get("display")) not in (None, "summarized", "omitted"):
+        refuse("thinking.display", "must be summarized or omitted")
+    hidden = {"include_reasoning": False} if display == "omitted" else {}
+    return {**({"reasoning_effort": effort} if effort else {}), **hidden}
 
 
 def _thinking_effort(thinking: Fields, effort: str | None, max_tokens: int) -> str:
@@ -165,22 +164,12 @@ def _thinking_effort(thinking: Fields, effort: str | None, max_tokens: int) -> s
         return "none"
     if kind not in THINKING_TYPES:
         refuse("thinking.type", f"must be one of {', '.join(THINKING_TYPES)}")
-    of_budget = _effort_of_budget(thinking, max_tokens) if kind == "enabled" else _DEFAULT_EFFORT
-    return effort or of_budget
-
-
-def _effort_of_budget(thinking: Fields, max_tokens: int) -> str:
+    if kind == "adaptive":
+        return effort or _DEFAULT_EFFORT
     budget = read_required(thinking, "budget_tokens", "thinking")
     if type(budget) is not int or not THINKING_TOKENS_MIN <= budget < max_tokens:
         refuse("thinking.budget_tokens", f"must be an integer from {THINKING_TOKENS_MIN}, and less than max_tokens")
-    return next(effort for percent, effort in _EFFORT_BY_PERCENT if budget * 100 <= percent * max_tokens)
-
-
-def _read_display(thinking: Fields) -> str | None:
-    display = thinking.get("display")
-    if display not in (None, "summarized", "omitted"):
-        refuse("thinking.display", "must be summarized or omitted")
-    return display
+    return effort or next(each for percent, each in _EFFORT_BY_PERCENT if budget * 100 <= percent * max_tokens)
 
 
 def _output_config(body: Fields) -> Fields:

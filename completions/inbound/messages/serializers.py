@@ -43,9 +43,6 @@ def _blocks(**options: Any) -> TextOr:
     return TextOr(Array(SchemaField(_BLOCK)), **options)
 
 
-# --- Requests ---------------------------------------------------------------------------------------------------------
-
-
 class MessageParam(Shape):
     role = Choice(message_content.ROLES, "Who speaks.")
     content = _blocks(help_text="Text, or blocks.")
@@ -122,9 +119,6 @@ class MessageRequest(MessageTokensCountRequest):
     metadata = optional(SchemaField, _OBJECT, "user_id, a string: your own id of who asks.")
     service_tier = optional(Choice, ("auto", "standard_only"), "standard_only: no other tier.")
     stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
-
-
-# --- Replies ----------------------------------------------------------------------------------------------------------
 
 
 _BLOCKS = [
@@ -210,9 +204,6 @@ class AnthropicErrorResponse(Shape):
     type = Constant("error")
     error = AnthropicErrorDetails(help_text="What is wrong.")
     request_id = Text("The id of the request. Quote it when you ask for help.", allow_null=True)
-
-
-# --- Events of a stream -----------------------------------------------------------------------------------------------
 
 
 _DELTAS = [

@@ -28,6 +28,7 @@ def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
     found = find_completion(completion_id, account_id)
     if found.settlement is None:
         raise errors.PathNotFound(f"The completion {completion_id!r} is not settled yet. Ask again.")
+    total_ms = explanation.total_ms(found)
     return {
         "data": {
             **dict.fromkeys(NOT_KEPT),
@@ -44,19 +45,11 @@ def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
             "external_user": found.end_user,
             "is_byok": False,
             "streamed": found.is_stream,
-            **_times(found),
+            # In milliseconds: until the reply began, where that is known, and how long it took to generate.
+            "latency": total_ms if found.first_token_ms is None else found.first_token_ms,
+            "generation_time": total_ms if found.first_token_ms is None else found.streamed_ms,
             **_tokens(found),
         }
-    }
-
-
-def _times(found: Completion) -> dict[str, Any]:
-    """Return milliseconds: until the reply began, where that is known, and how long it took to generate."""
-    total_ms = explanation.total_ms(found)
-    began_ms = found.first_token_ms
-    return {
-        "latency": total_ms if began_ms is None else began_ms,
-        "generation_time": total_ms if began_ms is None else found.streamed_ms,
     }
 
 

@@ -19,6 +19,7 @@ _NO_FREE_MODELS = dict.fromkeys(("limit", "remaining", "used"), 0)
 def describe_key(key: ApiKey) -> dict[str, Any]:
     """Return the reply, for ``compact_json.dumps``. Dollars are exact numbers."""
     window, sums = spending.read_window(key), read_sums(key)
+    requests = rate_limits.effective_limits(key, key.account).requests
     return {
         "data": {
             "label": key.name,
@@ -31,7 +32,11 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
             "usage_monthly": dollars.json_number(sums["thisMonth"].spent_nanos),
             "expires_at": key.expires_at and timestamps.iso_millis(key.expires_at),
             "is_free_tier": not key.account.has_paid,
-            "rate_limit": _rate_limit(key),
+            "rate_limit": {
+                "requests": UNLIMITED if requests is None else requests,
+                "interval": "1m",
+                "note": "Requests in a minute. GET /v1/usage has all limits.",
+            },
             "is_management_key": False,
             "is_provisioning_key": False,
             "include_byok_in_limit": False,
@@ -45,9 +50,3 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
             "workspace_id": None,
         }
     }
-
-
-def _rate_limit(key: ApiKey) -> dict[str, Any]:
-    requests = rate_limits.effective_limits(key, key.account).requests
-    note = "Requests in a minute. GET /v1/usage has all limits."
-    return {"requests": UNLIMITED if requests is None else requests, "interval": "1m", "note": note}

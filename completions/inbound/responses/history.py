@@ -56,7 +56,11 @@ class Found:
 
     def resolve(self, body: Fields) -> tuple[bytes, int]:
         """Return the whole body as JSON, and the number of earlier items before the caller's own. Raises an ApiError."""
-        history = [item for link in self.named.chain for item in self._items(link.id)]
+        history = list[msgspec.Raw]()
+        for link in self.named.chain:
+            if (row := self.chain.get(link.id)) is None:  # it was deleted meanwhile
+                raise _not_found(link.id)
+            history += [*keeping.read_input(row), *keeping.read_output(row)]
         own = keeping.as_items(read_required(body, "input"))
         if not isinstance(own, list):
             refuse("input", "must be a string or an array of items")
@@ -66,11 +70,6 @@ class Found:
         if len(written) > settings.REQUEST_BYTES_MAX:
             raise _too_large(self.named.chain)
         return written, len(history)
-
-    def _items(self, response_id: str) -> list[msgspec.Raw]:
-        if (row := self.chain.get(response_id)) is None:  # it was deleted meanwhile
-            raise _not_found(response_id)
-        return [*keeping.read_input(row), *keeping.read_output(row)]
 
 
 def measure(body: Fields, account_id: UUID) -> Named:
@@ -86,7 +85,9 @@ def measure(body: Fields, account_id: UUID) -> Named:
         if item_id in item_ids:  # what is named once would become any number of bytes
             refuse(path, "must not refer to an item that another reference names")
         item_ids.add(item_id)
-        response_ids.add(_response_id(item_id, path))
+        if (found := _ITEM_ID.fullmatch(item_id)) is None:
+            raise _item_not_found(item_id, path)
+        response_ids.add(f"chatcmpl-{found[1]}")
     size_bytes = sum(link.sealed_bytes for link in chain)
     if response_ids:
         size_bytes += stored_responses.measure_outputs(response_ids, account_id)
@@ -123,9 +124,6 @@ def _too_large(chain: list[Link]) -> errors.InvalidRequest:
     return errors.wrong("input", f"names items of {bound}")
 
 
-# --- References -------------------------------------------------------------------------------------------------------
-
-
 def _references(body: Fields) -> Iterator[tuple[str, Fields]]:
     items = body.get("input")
     if isinstance(items, list):
@@ -137,13 +135,6 @@ def _is_reference(item: Any) -> bool:
         return False
     kind = item.get("type")
     return kind == "item_reference" or (kind is None and "id" in item and item.keys() <= _REFERENCE)
-
-
-def _response_id(item_id: str, path: str) -> str:
-    found = _ITEM_ID.fullmatch(item_id)
-    if found is None:
-        raise _item_not_found(item_id, path)
-    return f"chatcmpl-{found[1]}"
 
 
 def _resolve_item(item: Any, path: str, referable: dict[str, msgspec.Raw]) -> Any:

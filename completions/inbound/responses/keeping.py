@@ -106,9 +106,6 @@ def without_sealed(item: msgspec.Raw) -> Any:
     return {name: value for name, value in fields.items() if name != _ENCRYPTED} if fields["type"] == "reasoning" else item
 
 
-# --- Export -----------------------------------------------------------------------------------------------------------
-
-
 def read_all(account: Account) -> Iterator[dict[str, Any]]:
     """Return the account's stored responses, the newest first, for the export of its data."""
     rows = stored_responses.of_account(account.pk).select_related("completion").order_by("-pk")

@@ -79,21 +79,12 @@ def _in_items(messages: Sequence[ItemPlace], index: str, member: str | None, num
         return None
     place = messages[int(index)]
     if member is None or number is None:
-        return _in_item(place, rest)
+        own = {".tool_call_id": ".call_id", ".reasoning_content": ".summary"}
+        return place.content if rest == ".content" else place.path + own.get(rest, rest)
     places = place.parts if member == "content" else place.calls
     if int(number) >= len(places):
         return place.path
-    return places[int(number)] + _member(rest)
-
-
-def _in_item(place: ItemPlace, rest: str) -> str:
-    if rest == ".content":
-        return place.content
-    return place.path + {".tool_call_id": ".call_id", ".reasoning_content": ".summary"}.get(rest, rest)
-
-
-def _member(rest: str) -> str:
     for ours, theirs in _MEMBERS.items():
         if rest == ours or rest.startswith(f"{ours}."):
-            return theirs + rest[len(ours) :]
-    return rest
+            return places[int(number)] + theirs + rest[len(ours) :]
+    return places[int(number)] + rest

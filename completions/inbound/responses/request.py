@@ -5,7 +5,6 @@ fields that no price of the catalog covers, and tools that run at OpenAI, except
 """
 
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -119,14 +118,10 @@ def _translate(
     if read_integer(body, "max_tool_calls", 1, SEARCHES_MAX) is None and declared.search:
         refuse("max_tool_calls", f"must be there with web_search, from 1 to {SEARCHES_MAX}: the hold pays for so many")
     said = {**_tools(body, declared), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
-    fields |= _of_summary(said) if conversation.compacts_at else said
-    return fields, conversation, declared
-
-
-def _of_summary(said: Fields) -> Fields:
-    """Return the fields of a request whose reply is a summary: a text. Providers want the tools of earlier calls declared."""
-    kept = {name: value for name, value in said.items() if name not in _OF_REPLIES}
-    return {**kept, **({"tool_choice": "none"} if "tools" in said else {})}
+    if conversation.compacts_at:  # the reply is a text, and providers want the tools of earlier calls declared
+        said = {name: value for name, value in said.items() if name not in _OF_REPLIES}
+        said |= {"tool_choice": "none"} if "tools" in said else {}
+    return {**fields, **said}, conversation, declared
 
 
 def _check_state(body: Fields, earlier: int) -> None:
@@ -148,21 +143,15 @@ def _check_service(body: Fields) -> None:
     read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
     read_object(body, "client_metadata")
     for index, entry in enumerate(read_array(body, "context_management")):
-        _check_context_management(entry, f"context_management[{index}]")
+        path = f"context_management[{index}]"
+        check_kind(entry, path, ("compaction",))
+        check_members(entry, {"type", "compact_threshold"}, path)
+        read_integer(entry, "compact_threshold", 1, schema.MAX_TOKENS_MAX, path)
     if body.get("truncation") not in (None, "disabled"):
         refuse("truncation", "must be disabled: nothing is taken out of the conversation")
     options = read_object(body, "stream_options")
     check_members(options, {"include_obfuscation"}, "stream_options")
     read_boolean(options, "include_obfuscation", "stream_options")
-
-
-def _check_context_management(entry: Any, path: str) -> None:
-    check_kind(entry, path, ("compaction",))
-    check_members(entry, {"type", "compact_threshold"}, path)
-    read_integer(entry, "compact_threshold", 1, schema.MAX_TOKENS_MAX, path)
-
-
-# --- Tools ------------------------------------------------------------------------------------------------------------
 
 
 def _tools(body: Fields, declared: Tools) -> Fields:
@@ -177,9 +166,6 @@ def _tools(body: Fields, declared: Tools) -> Fields:
         **({} if choice is None else {"tool_choice": choice}),
         **({} if is_parallel is None else {"parallel_tool_calls": is_parallel}),
     }
-
-
-# --- Reasoning and the format of the reply ----------------------------------------------------------------------------
 
 
 def _reasoning(body: Fields) -> Fields:
@@ -226,9 +212,6 @@ def _logprobs(body: Fields) -> Fields:
     if LOGPROBS not in included and not top:
         return {}
     return {"logprobs": True, **({} if top is None else {"top_logprobs": top})}
-
-
-# --- What the reply repeats -------------------------------------------------------------------------------------------
 
 
 def _repeated(body: Fields) -> Fields:
