@@ -10,6 +10,7 @@ from gateway_project.web.openapi.fields import (
     Choice,
     Constant,
     Count,
+    Described,
     Flag,
     Integer,
     Number,
@@ -192,7 +193,7 @@ class CustomToolCall(_Call):
     input = Text("What the model gives to it.")
 
 
-_ITEMS = [
+_ITEMS: list[Described] = [
     shape(
         "OutputMessage",
         id=Text("The id of the item."),
