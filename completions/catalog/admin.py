@@ -153,10 +153,7 @@ class ProviderAdmin(ShowsMeasurements):
 
 
 class PriceInline(PricesInDollars, admin.TabularInline):
-    """The prices of a model. ``price_changes`` sets them; where nobody approves prices, the first one is added with the model.
-
-    Earlier prices stay, because completions refer to them.
-    """
+    """The prices of a model. ``price_changes`` sets them, but for the first one where prices need no approval."""
 
     model = Price
     form = PriceForm

@@ -14,10 +14,7 @@ class OpenHolds:
 
 
 def read(column: str, value: str) -> OpenHolds:
-    """Return the holds of completions with this value in a column, such as ``model_id``.
-
-    Few holds are open at a time, and they have an index.
-    """
+    """Return the open holds, which are few, of completions with this value in a column, such as ``model_id``."""
     numbers, nanos = zip(*everywhere.gather(lambda: cell.execute(_STATEMENT.format(column=column), [value])), strict=True)
     return OpenHolds(int(sum(numbers)), int(sum(nanos)))
 

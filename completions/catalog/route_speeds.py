@@ -19,11 +19,8 @@ _measured: StaleWhileRefresh[None, _Measurements] = StaleWhileRefresh(seconds=60
 
 
 def sort(routes: Sequence[Route], model_id: str, by: str) -> list[Route]:
-    """Return the routes with priorities in the order of ``by``. Those that were not measured come last, in their own order.
-
-    By price they stay as they are: a model costs the same at every provider.
-    """
-    if by == PRICE:
+    """Return the routes with priorities in the order of ``by``. Those that were not measured come last, in their own order."""
+    if by == PRICE:  # a model costs the same at every provider
         return list(routes)
     measured = _measured.get(None, lambda _: _read())
 

@@ -397,8 +397,6 @@ _AnyProvider = Annotated[
 
 
 class CatalogFile(_Table):
-    """The whole file."""
-
     catalog: About = About()
     providers: dict[Annotated[str, AfterValidator(_provider_name)], _AnyProvider] = {}
     models: dict[Annotated[str, AfterValidator(rules.clean_model_id)], ModelTable] = {}

@@ -48,10 +48,7 @@ def _spending(now: datetime) -> Content:
 
 
 def _spent_nanos(hours: dict[datetime, CompletionHour], since: datetime, until: datetime) -> int:
-    """Return what was spent from ``since``, a full hour, until ``until``.
-
-    Of a last hour that is over, the share that had passed by ``until`` counts. The running hour counts as it is.
-    """
+    """Return what was spent from a full hour until ``until``: of a last hour that is over, the share that had passed then."""
     last = until.replace(minute=0, second=0, microsecond=0)
     full = sum(each.cost_nanos for hour, each in hours.items() if since <= hour < last)
     if last not in hours:

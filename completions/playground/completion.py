@@ -67,10 +67,7 @@ _complete = FormCompletion.as_view()
 
 
 def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpResponseBase:
-    """Return the reply in the API's format: JSON, a stream of events, or the JSON of an error.
-
-    The page has checked the CSRF token and the member's role.
-    """
+    """Return the reply in the API's format. The page has checked the CSRF token and the member's role."""
     form = FormRequest(caller, compact_json.dumps(fields))
     pool.release_connection()  # others need it while the provider works
     return _complete(request, form=form)

@@ -16,10 +16,7 @@ LIMIT_CENTS = 500  # a month; owners and developers change it among the keys
 
 
 def find_or_make(request: HttpRequest, account: Account, *, makes_another: bool) -> ApiKey | None:
-    """Return the key. The first request of an account makes it, for the member who sends it.
-
-    None: it was revoked or has expired. Then only a member who says so makes another (``makes_another``).
-    """
+    """Return the key, which the first request makes; None if it is revoked or has expired, unless ``makes_another``."""
     if key := _usable(account):
         return key
     with transaction.atomic():

@@ -46,10 +46,7 @@ def is_in_band(prompt_tokens: str, tier: str) -> str:
 
 
 def cost(number: Callable[[Meter], str]) -> str:
-    """Return SQL for what the numbers of the meters cost at the ``nanos`` of a band, rounded up once.
-
-    A number includes its parts, so a part adds only what it costs more or less than what it is a part of.
-    """
+    """Return SQL for what the numbers of the meters cost at the ``nanos`` of a band, rounded up once."""
     return (
         f"ceil(({' + '.join(f'{number(meter)}::numeric * {_factor(meter)}' for meter in METERS)}) / {money.TOKENS_PER_PRICE})"
     )

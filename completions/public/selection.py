@@ -65,10 +65,7 @@ _PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 
 
 def apply(selection: Selection, models: Iterable[ListedModel]) -> list[ListedModel]:
-    """Return the selected models in their order. Among equals, and where a figure is not known, it is that of the names.
-
-    By name, those that can be called now come first.
-    """
+    """Return the selected models in their order; equals, and those without the figure, by name."""
     named = sorted(models, key=lambda each: (each.model.name.casefold(), each.model.pk))
     return sorted((each for each in named if _passes(selection, each)), key=_ORDERS[selection.sort])
 

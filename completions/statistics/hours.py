@@ -16,10 +16,7 @@ _OPEN_TIME = timedelta(hours=2)  # the sums of what ended earlier have been adde
 
 
 def sum_up(now: datetime) -> int:
-    """Write the times of the last hours, and of those whose sums came late. Return how many hours.
-
-    Safe at any time and concurrently. Rows older than KEPT_TIME are deleted.
-    """
+    """Write the times of hours that are new or whose sums came late; delete old ones. Safe at any time. Return how many."""
     FirstTokenHour.objects.filter(hour__lt=now - KEPT_TIME).delete()
     CompletionHour.objects.filter(hour__lt=now - KEPT_TIME).delete()
     with connection.cursor() as cursor:

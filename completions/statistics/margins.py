@@ -22,10 +22,7 @@ _Place = tuple[str, str, str, int]  # a model, a provider, a service tier, and a
 
 @dataclass(frozen=True)
 class Margin:
-    """Of a model at a provider, in a service tier and a length band.
-
-    ``cost_nanos`` is of ``priced_nanos``: what was charged on days whose cost is known.
-    """
+    """Of a model at a provider, in a tier and a length band. ``priced_nanos`` were charged on days whose cost is known."""
 
     model_id: str
     provider_id: str
@@ -81,10 +78,7 @@ def _read(since: date, until: date) -> list[tuple[_Place, list[int]]]:
 
 
 def with_sums(margins: list[Margin]) -> list[Line]:
-    """Return them by model, each model of several margins with its sum, and the sum of all at the end.
-
-    Each margin is rounded, and sums are those of what is shown.
-    """
+    """Return them by model, with the sum of several of one model, and of all at the end: sums of what is shown, rounded."""
     columns = ((each.charged_nanos, each.cost_nanos, each.margin_nanos) for each in [*margins, _total(margins, "")])
     decimals = dollars.decimals(chain.from_iterable(columns))
     pairs = list(zip(margins, _round(margins, decimals), strict=True))

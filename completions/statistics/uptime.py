@@ -19,10 +19,7 @@ _OPEN_TIME = timedelta(hours=2)  # completions of these hours may end yet
 
 
 def sum_up(now: datetime) -> None:
-    """Sum up anew the hours since the last run whose completions may not all have ended then, and their days.
-
-    Safe at any time and concurrently. Old rows are deleted.
-    """
+    """Sum up anew the hours since the last run, and their days; delete old ones. Safe at any time and concurrently."""
     last = UptimeSums.objects.filter(is_day=False).order_by("-since").values_list("since", flat=True).first()
     since = max(last or now - _FIRST_TIME, now - _FIRST_TIME) - _OPEN_TIME
     since = since.replace(minute=0, second=0, microsecond=0)
