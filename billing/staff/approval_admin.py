@@ -131,9 +131,6 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
             messages.success(request, f"The {asked.what} is declined. Nothing was {self.approved_as}.")
 
 
-# --- Credits ---------------------------------------------------------------------------------------------------------
-
-
 _BOOKED = "booked"
 
 
@@ -185,9 +182,6 @@ class CreditRequestAdmin(WaitingActAdmin):
         return act, values, f"The balance is {dollars.format_usd(entry.balance_after_nanos)}."
 
 
-# --- Owners ----------------------------------------------------------------------------------------------------------
-
-
 @admin.register(OwnerRequest)
 class OwnerRequestAdmin(WaitingActAdmin):
     approve_permission = "billing.add_membership"
@@ -207,9 +201,6 @@ class OwnerRequestAdmin(WaitingActAdmin):
     def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
         membership = owners.approve(request, asked.pk, by=by)
         return Activity.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."
-
-
-# --- Second factors --------------------------------------------------------------------------------------------------
 
 
 @admin.register(SecondFactorRequest)

@@ -83,9 +83,6 @@ class ClosesAbandonedAccounts:
                 messages.warning(request, f"The account {account} is closed, because no member is active.")
 
 
-# --- Users and groups ---------------------------------------------------------------------------------------------
-
-
 PERMISSION_FIELDS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
@@ -269,9 +266,6 @@ class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
         if db_field.name == "permissions" and request is not None:
             kwargs["queryset"] = staff_permissions.granted_permissions(staff_of(request))
         return super().formfield_for_manytomany(db_field, request=request, **kwargs)
-
-
-# --- Memberships --------------------------------------------------------------------------------------------------
 
 
 @admin.register(Membership)
