@@ -1,8 +1,10 @@
 """Names of modules, packages that list them, and lines of templates. import-linter checks the imports: see pyproject.toml."""
 
 import ast
+import io
 import re
 import subprocess
+import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from tests.replacements import replacements
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
+PRODUCT_LINES_MAX = 74_600  # without migrations; only ever lowered: a feature pays for itself
+REMARKS_SHARE_MAX = 0.11  # of docstrings and comments in these lines
 DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
 CELLS_IMPORTERS_MAX = 25  # files: all others work in the current cell, or in each (``gateway_project.db``)
@@ -52,9 +56,41 @@ def test_a_folder_has_few_modules():
     assert {str(folder): count for folder, count in counts.items() if count > MODULES_MAX} == {}
 
 
-def test_few_files_import_cells():
+def product_files():
     paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.parent.name != "migrations"]
-    importers = [path for path in paths if re.search(r"^\s*(?:from|import) .*cells", path.read_text(), re.MULTILINE)]
+    return [*paths, ROOT / "manage.py"]
+
+
+def count_remarks(text):
+    """Count the lines of docstrings, and those that hold a comment alone."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented) and ast.get_docstring(node)]
+    lines = sum(node.body[0].end_lineno - node.body[0].lineno + 1 for node in nodes)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return lines + sum(each.type == tokenize.COMMENT and each.line.lstrip().startswith("#") for each in tokens)
+
+
+def test_the_product_stays_small_enough_to_be_read():
+    texts = [path.read_text() for path in product_files()]
+    lines = sum(len(text.splitlines()) for text in texts)
+    assert lines <= PRODUCT_LINES_MAX
+    assert sum(map(count_remarks, texts)) <= REMARKS_SHARE_MAX * lines
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("x = 1  # one\n", 0),
+        ("# a\n# b\nx = 1\n", 2),
+        ('"""One."""\n\n\ndef f():\n    """Two\n\n    lines.\n    """\n    return "three"\n', 5),
+    ],
+)
+def test_what_counts_as_a_remark(text, lines):
+    assert count_remarks(text) == lines
+
+
+def test_few_files_import_cells():
+    importers = [path for path in product_files() if re.search(r"^\s*(?:from|import) .*cells", path.read_text(), re.MULTILINE)]
     assert len(importers) <= CELLS_IMPORTERS_MAX, sorted(str(path.relative_to(ROOT)) for path in importers)
 
 
