@@ -184,18 +184,11 @@ class CompletionView(RequestView):
         return _default_headers(self.__class__).copy()  # type: ignore[arg-type]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Authenticate the caller. A completion needs no other permission.
-
-        REST framework's own method also chooses a renderer, which errors choose later, and a version. Reading ``request.user``
-        would authenticate as well, with twice as many calls.
-        """
+        """Authenticate the caller, and no more: errors choose a renderer later, and there are no versions."""
         request._authenticate()  # type: ignore[attr-defined]
 
     def fingerprinted(self, fields: Fields) -> Fields:
-        """Return the fields that a repetition under the same Idempotency-Key must have, under the path of the endpoint.
-
-        The path is included because another endpoint may take the same fields. Chat completions have none here.
-        """
+        """Return the fields that a repetition must have, under the path: another endpoint may take the same."""
         return {self.fingerprinted_path: fields} if self.fingerprinted_path else fields
 
     @step("request")
@@ -312,10 +305,7 @@ def run_once_sent(request: Request, response: Any, run: Callable[[], None]) -> N
 
 
 def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:
-    """Take a slot. If the deployment's maximum refuses it, and the key's own is not known yet, read the key and try again.
-
-    Raises ServiceUnavailable, TooManyInFlight, or the refusal of the key.
-    """
+    """Take a slot. If the deployment's maximum refuses it, and the key's own is not known yet, read the key and try again."""
     is_repeatable = idempotency_value is not None
     try:
         return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)

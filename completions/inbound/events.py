@@ -32,6 +32,15 @@ def _escaped(value: Any) -> Any:
     return msgspec.Raw(compact_json.dumps_ascii(value)) if is_escaped else value
 
 
+def read_arguments(arguments: str) -> Fields | None:
+    """Return the arguments of a call; None while they are incomplete, and if the model wrote no object."""
+    try:
+        parsed = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
 def parse_choices(choices: bytes) -> list[Any]:
     """Return the choices of a chunk. msgspec refuses halves of surrogate pairs."""
     try:

@@ -2,11 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import msgspec
-
-from completions.inbound.events import event
+from completions.inbound.events import event, read_arguments
 from completions.providers import sealed_reasoning
 from completions.request.fields import Fields
 
@@ -24,10 +21,7 @@ _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "think
 
 
 def message(choice: Fields, names: Mapping[str, str] = _AS_SENT) -> Fields:
-    """Return what a whole choice says, in blocks that are not empty, and why the model stopped.
-
-    ``names`` has the caller's names of tools that the model was told of by another.
-    """
+    """Return what a whole choice says, in blocks that are not empty, and why the model stopped."""
     reply = choice["message"]
     blocks = []
     for member, kind in _TEXT_KINDS.items():
@@ -51,17 +45,9 @@ def _tool_use(call: Fields, names: Mapping[str, str]) -> Fields:
     """Return a call. If the model wrote no object, its text is the member ``arguments`` of the input."""
     function = call["function"]
     name, arguments = names.get(function["name"], function["name"]), function["arguments"]
-    parsed = _parsed(arguments)
-    given = parsed if isinstance(parsed, dict) else {"arguments": arguments}
+    given = read_arguments(arguments or "{}")
+    given = {"arguments": arguments} if given is None else given
     return {"type": "tool_use", "id": call["id"], "name": name, "input": given}
-
-
-def _parsed(arguments: str) -> Any:
-    """Return arguments as parsed JSON; None while they are incomplete."""
-    try:
-        return msgspec.json.decode(arguments or "{}")
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return None
 
 
 def _stop(choice: Fields, *, is_refused: bool) -> Fields:
@@ -83,7 +69,7 @@ class _Block:
 
     def is_complete(self) -> bool:
         """Return whether the block is complete, once another one has begun. A call may continue, beside others."""
-        return isinstance(self.key, str) or (bool(self.arguments) and isinstance(_parsed(self.arguments), dict))
+        return isinstance(self.key, str) or read_arguments(self.arguments) is not None
 
     def opening(self, index: int) -> bytes:
         return event({"type": "content_block_start", "index": index, "content_block": self.start})
@@ -104,10 +90,7 @@ class _Block:
 
 
 class BlockStream:
-    """Turns the deltas of one choice into events. Blocks follow one another: one that begins too early waits for its turn.
-
-    ``names`` is that of ``message``.
-    """
+    """Turns the deltas of one choice into events. Blocks follow one another: one that begins too early waits for its turn."""
 
     def __init__(self, names: Mapping[str, str] = _AS_SENT) -> None:
         self._names = names

@@ -94,10 +94,7 @@ def long_names(tools: list[Fields]) -> dict[str, str]:
 
 
 def unseen_tokens_max(tools: list[Fields]) -> int:
-    """Return the most tokens that the chat request does not show.
-
-    These are Anthropic's instructions about its own tools, examples of inputs, and what was cut from long names.
-    """
+    """Return the maximum of tokens that only Anthropic counts: its instructions, examples of inputs, and cut names."""
     names = sum(len(name) - len(sent) for sent, name in long_names(tools).items())
     examples = ({"input_examples": tool["input_examples"]} for tool in tools if tool.get("input_examples"))
     return names + sum(OWN_TOOL_TOKENS_MAX for tool in tools if _family(tool)) + sum(map(prompt.count_json, examples))

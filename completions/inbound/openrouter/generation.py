@@ -21,10 +21,7 @@ NOT_KEPT = (
 
 
 def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
-    """Return the reply, for ``compact_json.dumps``. Raises PathNotFound.
-
-    A completion that is not settled yet is not found either: OpenRouter's clients ask again then.
-    """
+    """Return the reply. Raises PathNotFound, also while it is not settled: OpenRouter's clients ask again then."""
     found = find_completion(completion_id, account_id)
     if found.settlement is None:
         raise errors.PathNotFound(f"The completion {completion_id!r} is not settled yet. Ask again.")

@@ -42,10 +42,7 @@ def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> b
 
 
 def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_bytes: int) -> None:
-    """Relay a request to its end, settle it, and store its reply or why it failed. Raises nothing.
-
-    So many bytes are kept in memory, beside the body.
-    """
+    """Relay a request to its end, settle it, and store its reply or why it failed. Raises nothing."""
     completion = dispatch.admitted.completion
     in_memory = dispatch.admitted.request.body.size_bytes + kept_bytes
     with slot, process_bodies.counted_reply(completion.account_id, in_memory):

@@ -80,10 +80,7 @@ _read_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def read_reply(row: StoredResponse) -> tuple[dict[str, Any], bool]:
-    """Return the fields of a reply without its output, and whether that had what is sealed of reasoning.
-
-    Raises ReplyUnreadable.
-    """
+    """Return a reply without its output, and whether that had what is sealed of reasoning. Raises ReplyUnreadable."""
     reply = _read_reply(stored_responses.unseal(row.account_id, row.sealed_reply))
     return reply.response, reply.shows_sealed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from completions.inbound.events import as_json
+from completions.inbound.events import as_json, read_arguments
 from completions.inbound.responses import tools
 from completions.inbound.responses.tools import Called, CallerTool
 from completions.providers import sealed_reasoning
@@ -63,7 +63,7 @@ class _Item:
 
     def is_whole(self) -> bool:
         """Return whether the item is complete, once another one has begun. A call may continue, beside others."""
-        is_object = self.kind.text == "arguments" and isinstance(_parsed(self.received.getvalue()), dict)
+        is_object = self.kind.text == "arguments" and read_arguments(self.received.getvalue()) is not None
         return isinstance(self.key, str) or is_object
 
     def opening(self) -> list[Fields]:
@@ -172,7 +172,7 @@ class _WrappedItem(_Item):
     """A call of a custom tool, which the model made as a function with one argument. Its input is sent once it is complete."""
 
     def is_whole(self) -> bool:
-        return isinstance(_parsed(self.received.getvalue()), dict)
+        return read_arguments(self.received.getvalue()) is not None
 
     def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
         self.received.write(piece)
@@ -340,14 +340,6 @@ class Output:
 def _logprobs(given: Any) -> list[Any]:
     content = given.get("content") if isinstance(given, dict) else None
     return content if isinstance(content, list) else []
-
-
-def _parsed(arguments: str) -> Any:
-    """Return arguments as parsed JSON; None while they are incomplete."""
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return None
 
 
 def _without_halves(text: str) -> str:

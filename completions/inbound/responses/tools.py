@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from completions.inbound import tool_names
+from completions.inbound.events import read_arguments
 from completions.request.fields import (
     Fields,
     check_array,
@@ -73,9 +72,9 @@ class CallerTool:
     def written(self, arguments: str) -> Fields:
         """Return the members of a call that say what to do."""
         if self.is_list:
-            listed = (_object(arguments) or {}).get(self.member)
+            listed = (read_arguments(arguments) or {}).get(self.member)
             return {self.member: listed if isinstance(listed, list) else [], **self.others}
-        return {self.member: {**self.empty, **self.fixed, **(_object(arguments) or {})}, **self.others}
+        return {self.member: {**self.empty, **self.fixed, **(read_arguments(arguments) or {})}, **self.others}
 
     def arguments(self, item: Fields, path: str) -> str:
         """Return the arguments of a call in the history."""
@@ -341,17 +340,9 @@ def _chosen(chosen: Any, path: str, kinds: tuple[str, ...]) -> Fields:
 
 def custom_input(arguments: str) -> str:
     """Return the input of a custom tool that a model called as a function: the field ``input``, or else the whole text."""
-    text = (_object(arguments) or {}).get("input")
+    text = (read_arguments(arguments) or {}).get("input")
     return text if isinstance(text, str) else arguments
 
 
 def find(called: Mapping[str, Called], name: Any) -> Called:
     return called.get(name) or Called("function", name or "")
-
-
-def _object(arguments: str) -> Fields | None:
-    try:
-        parsed = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None

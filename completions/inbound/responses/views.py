@@ -98,10 +98,7 @@ class _ReadsResponses(RequestView):
         return key.account_id
 
     def require_admissible(self) -> None:
-        """Raise the refusal of a key that may not send this request, before stored responses are read for it.
-
-        A read has been authenticated with its key already, so this does nothing.
-        """
+        """Raise the refusal of a key before stored responses are read for it. A read was authenticated with its key."""
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
