@@ -16,8 +16,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """An environment variable and its value. ``variable`` is its name."""
-
     variable: str
     _from_environment: T = field(repr=False)  # not shown: it may be a key
 
@@ -30,12 +28,10 @@ class Setting(Generic[T]):
 
 
 def text(variable: str, default: str = "") -> Setting[str]:
-    """Declare a text. Surrounding white space is removed."""
     return Setting(variable, environment.text(variable, default))
 
 
 def integer(variable: str, default: int, *, minimum: int, maximum: int) -> Setting[int]:
-    """Declare a whole number with its bounds."""
     return Setting(variable, environment.integer(variable, default, minimum=minimum, maximum=maximum))
 
 

@@ -8,10 +8,9 @@ from completions.models import Category, LanguageModel
 
 
 class Source(models.TextChoices):
-    """The ids of the sources: the choices of the API and of the columns below, in the order in which they are listed.
+    """The ids of the sources, in the order in which they are listed. Each has a module in ``rankings.sources``.
 
-    A new source needs its id here and a module of the same name in ``rankings.sources`` (see its ``registry``). Then let
-    Django write a migration of the choices, which changes no table.
+    A new id needs a migration of the choices, which changes no table.
     """
 
     INTERNAL = "INTERNAL"
@@ -38,9 +37,7 @@ class SourceState(models.Model):
 
 
 class Snapshot(models.Model):
-    """One complete reading of a source. The last one that was not held back is published; older ones are kept for a while
-    (see ``refresh``).
-    """
+    """One complete reading of a source. The last one that was not held back is published; older ones are kept for a while."""
 
     source = models.CharField(max_length=20, choices=Source.choices)
     taken_at = models.DateTimeField(db_default=Now())
@@ -78,7 +75,7 @@ class Standing(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["snapshot", "board", "external_key"], name="a_model_stands_once_on_a_board"),
+            models.UniqueConstraint(fields=["snapshot", "board", "external_key"], name="a_model_stands_once_on_a_board")
         ]
 
     def __str__(self) -> str:
@@ -149,9 +146,7 @@ class Entry(models.Model):
 
     class Meta:
         verbose_name_plural = "entries"
-        constraints = [
-            models.UniqueConstraint(fields=["source", "board", "model"], name="a_model_is_listed_once_on_a_board"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["source", "board", "model"], name="a_model_is_listed_once_on_a_board")]
 
     def __str__(self) -> str:
         return f"{self.model_id} on {self.source} {self.board}"
@@ -171,9 +166,7 @@ class DailyRank(models.Model):
     )
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["source", "board", "model", "day"], name="a_model_has_one_rank_a_day"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["source", "board", "model", "day"], name="a_model_has_one_rank_a_day")]
 
     def __str__(self) -> str:
         return f"{self.model_id} on {self.day}"

@@ -4,8 +4,7 @@ A run that can be read, but would change too much of what is published, is held 
 release it, or a later run replaces it.
 
 One process at a time runs a source, by an advisory lock of the session, which ends with a process that dies. INTERNAL is
-published again after every snapshot, because it is computed from them. Before that, its next run is set to soon: if the
-process dies, or waits without success for a lock, the next run publishes what this one could not.
+published again after every snapshot. Before that, its next run is set to soon: it publishes whatever this one could not.
 """
 
 import hashlib
@@ -54,26 +53,18 @@ class RefreshResult(StrEnum):
 
 @dataclass(frozen=True)
 class RefreshOutcome:
-    """The result of a run, for people and programs. ``detail`` holds no secret. ``ours`` counts our models in the snapshot."""
-
     source: Source
     result: RefreshResult
-    detail: str = ""
+    detail: str = ""  # without secrets
     standings: int = 0
-    ours: int = 0
+    ours: int = 0  # of our models in the snapshot
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run. ``say`` reports progress, ``pause`` waits for some seconds.
-
-    ``accepts_fewer``: store a snapshot that has far fewer rows than the last one, because the source has really shrunk, and
-    publish one that would be held back.
-    """
-
-    say: Callable[[str], object] = lambda line: None
+    say: Callable[[str], object] = lambda line: None  # reports progress
     pause: Callable[[float], object] = time.sleep
-    accepts_fewer: bool = False
+    accepts_fewer: bool = False  # store far fewer rows than the last ones, and publish what would be held back
 
 
 def refresh(source: Source, options: RunOptions | None = None, *, only_if_due: bool = False) -> RefreshOutcome:
@@ -203,9 +194,7 @@ def _doubt(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | N
     if fetched.doubt and not options.accepts_fewer:
         return fetched.doubt
     _require_plausible(spec, fetched, last, options)
-    if last is None or options.accepts_fewer:
-        return ""
-    return doubts.find(last, fetched)
+    return doubts.find(last, fetched) if last and not options.accepts_fewer else ""
 
 
 def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> None:
@@ -322,9 +311,8 @@ def _jittered(wait: timedelta) -> timedelta:
 def _publish(snapshot: Snapshot, standings: int) -> RefreshOutcome:
     source = Source(snapshot.source)
     if not _publish_or_postpone([source], [snapshot]):
-        return RefreshOutcome(
-            source, RefreshResult.STORED, "it is published with the next run of INTERNAL", standings=standings
-        )
+        detail = "it is published with the next run of INTERNAL"
+        return RefreshOutcome(source, RefreshResult.STORED, detail, standings=standings)
     ours = {model_id for board in mapping.chosen_standings(snapshot).values() for model_id in board}
     logger.info("%s: %s standings, %s of our models", source, standings, len(ours))
     return RefreshOutcome(source, RefreshResult.STORED, standings=standings, ours=len(ours))
@@ -341,10 +329,7 @@ def _compute() -> RefreshOutcome:
 
 
 def _publish_or_postpone(sources: list[Source], snapshots: list[Snapshot]) -> bool:
-    """Map the snapshots and publish the sources, INTERNAL last. Return False if another process kept the locks for too long.
-
-    Whatever happens, INTERNAL's next run is due soon after: it publishes all sources.
-    """
+    """Map the snapshots and publish the sources, INTERNAL last. Return False if another process kept the locks for too long."""
     SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
     internal = SourceState.objects.filter(pk=Source.INTERNAL)
     internal.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)

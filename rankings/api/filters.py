@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from django.http import QueryDict
-
 from completions.models import Category
 from gateway_project.text import dollars
 from gateway_project.web.query_parameters import Boolean, Choice, ParameterSet, Text, WholeNumber
@@ -79,14 +77,6 @@ class RankingFilter(ParameterSet):
         attribute="price_max_in_cents",
         description="Only models that cost at most so much per million tokens, three input to one output token.",
     )
-
-
-def parse(parameters: QueryDict) -> RankingsQuery:
-    """Return the parameters as given, with defaults for the others. Ignores unknown ones.
-
-    Raises InvalidRequest, which names the first parameter that is wrong.
-    """
-    return RankingFilter.select(DEFAULTS, parameters)
 
 
 def apply(query: RankingsQuery, listed: list[RankedEntry]) -> list[RankedEntry]:

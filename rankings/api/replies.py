@@ -1,12 +1,8 @@
 """Rendered replies of GET /api/rankings: each query is rendered once per step of ten seconds and per publication.
 
-A reply says when it was made and how old its figures are, which moves in steps of ten seconds. All other fields are its data.
-The ETag names the data and is weak: replies of the same data are equally good, although their times differ.
-
-A 304 lets a cache keep its copy for another ``FRESH_SECONDS``. So that nobody keeps one for ever, the ETag also names a period
-of time and changes with it: a copy is never older than ``KEPT_SECONDS_MAX``. Every process and host counts the same periods.
-
-Only valid queries are cached, and a bounded number of them.
+The ETag names the data, not the times in a reply, so it is weak. A 304 lets a cache keep its copy for another
+``FRESH_SECONDS``: so that no copy is older than ``KEPT_SECONDS_MAX``, the ETag also names a period of time. Every process and
+host counts the same periods. Only valid queries are cached, and a bounded number of them.
 """
 
 import hashlib

@@ -26,7 +26,6 @@ _HEADERS = {
 _QUERIES_MAX = 4_096
 _parsed_queries: dict[str, RankingsQuery] = {}  # by query string; valid ones only
 
-
 _IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of an earlier reply.")
 _REPLY_HEADERS = [
     specification.response_header("ETag", str, "Names the data. Send it back as If-None-Match.", [200, 304]),
@@ -86,12 +85,7 @@ def _respond(query: RankingsQuery, request: HttpRequest | Request) -> HttpRespon
     """Return the reply, or 304 with its ETag if the client has a copy of the same data."""
     reply = replies.reply(query, time.time())
     headers = {**_HEADERS, "Link": ", ".join(filter(None, [_HEADERS["Link"], reply.citation])), "ETag": reply.etag}
-    if _names(reply.etag, request.META.get("HTTP_IF_NONE_MATCH", "")):
+    given = [each.removeprefix("W/") for each in parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))]  # weak comparison
+    if "*" in given or reply.etag.removeprefix("W/") in given:
         return HttpResponse(status=304, headers=headers)
     return HttpResponse(reply.body, content_type="application/json", headers=headers)
-
-
-def _names(etag: str, if_none_match: str) -> bool:
-    """Return whether If-None-Match has the ETag, by weak comparison, or is ``*``."""
-    opaque = etag.removeprefix("W/")
-    return any(given == "*" or given.removeprefix("W/") == opaque for given in parse_etags(if_none_match))

@@ -53,11 +53,10 @@ def external_name(standing: Standing, source: Source) -> ExternalName:
 
 def _alias_keys(standing: Standing) -> list[_Key]:
     """Return the keys under which an alias of this standing may have been written, the most specific first."""
+    is_of_aa = standing.key_kind == "aa_id"
+    kind, other = ("name", rules.normalized(standing.name)) if is_of_aa else ("id", standing.facts.get("id"))
     own = _folded(standing.key_kind, standing.external_key)
-    if standing.key_kind == "aa_id":
-        plain = rules.normalized(standing.name)
-        return [own, ("name", plain)] if plain else [own]
-    return [own, ("id", standing.facts["id"])] if standing.facts.get("id") else [own]
+    return [own, (kind, other)] if other else [own]
 
 
 def _folded(kind: str, key: str) -> _Key:
@@ -151,10 +150,7 @@ def _reconcile(existing: Any, wanted: Iterable[Alias]) -> int:
 
 
 def chosen_standings(snapshot: Snapshot) -> dict[Category, dict[str, ChosenStanding]]:
-    """Return, by board and model id, the standing of each of our models.
-
-    If several standings are one model's: the one that an explicit alias names; else the worst one. Never silently the best.
-    """
+    """Return, by board and model id, the standing of each of our models: of several one that was chosen, else the worst."""
     return _chosen(snapshot.standings.all(), _by_key(Alias.objects.filter(source=snapshot.source)))
 
 

@@ -40,8 +40,6 @@ _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{2}-\d{4}|\d{2}-\d{2})$
 
 @dataclass(frozen=True)
 class OwnModel:
-    """One of our models: what identifies it."""
-
     id: str
     name: str
     maker: str
@@ -81,11 +79,9 @@ class ExternalName:
 
 @dataclass(frozen=True)
 class Match:
-    """Our model of this name, the method that found it, and the confidence in it (a share)."""
-
     model_id: str
     method: Alias.Method
-    confidence: float
+    confidence: float  # a share
 
 
 def normalized(name: str) -> str:

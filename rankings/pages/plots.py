@@ -1,7 +1,6 @@
 """Lays out charts: where each point, label and axis line goes. Pure; templates write the SVG.
 
-Coordinates are SVG user units in a frame, with the origin at the top left. A page has a chart for each of FRAMES and shows the
-one that fits the window. So the text has the same size in every window.
+Coordinates are SVG user units, with the origin at the top left. A page has a chart for each of FRAMES.
 """
 
 import math

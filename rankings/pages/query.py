@@ -52,7 +52,7 @@ def read(parameters: QueryDict) -> RankingsQuery:
     for name, value in parameters.items():
         if not str(value).strip():
             del given[name]
-    query = filters.parse(given)
+    query = RankingFilter.select(filters.DEFAULTS, given)
     if "sortBy" in given and "sortOrder" not in given and "sortOrder" in parameters:
         return replace(query, sort_order=_SORT_ORDERS[query.sort_by])
     return query

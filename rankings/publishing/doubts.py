@@ -39,8 +39,7 @@ def find(last: Snapshot, fetched: FetchedSnapshot) -> str:
 
 def _is_new_series(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> bool:
     """Whether the board's version is another, so that its ranks cannot be compared."""
-    versions = [about["version"] for about in (before, now) if about and "version" in about]
-    return len({series(version) for version in versions}) == 2
+    return len({series(about["version"]) for about in (before, now) if about and "version" in about}) == 2
 
 
 def _lost(board: Category, before: Iterable[str], after: Iterable[str]) -> Iterator[str]:
@@ -55,13 +54,10 @@ _Place = tuple[float, float]  # on the board, as shares: by rank, and by value
 
 def _leapt(board: Category, before: dict[str, _Place], after: dict[str, _Place]) -> Iterator[str]:
     common = before.keys() & after.keys()
-    leapt = [
-        model_id
-        for model_id in common
-        if max(abs(was - now) for was, now in zip(before[model_id], after[model_id], strict=True)) > LEAP
-    ]
-    if len(leapt) >= MODELS_MIN and len(leapt) > LEAPT_SHARE_MAX * len(common):
-        yield f"on {board} {len(leapt)} of our {len(common)} models leap by more than {LEAP:.0%} of the board"
+    moves = [(before[model_id], after[model_id]) for model_id in common]
+    leapt = sum(max(abs(was[0] - now[0]), abs(was[1] - now[1])) > LEAP for was, now in moves)
+    if leapt >= MODELS_MIN and leapt > LEAPT_SHARE_MAX * len(common):
+        yield f"on {board} {leapt} of our {len(common)} models leap by more than {LEAP:.0%} of the board"
 
 
 def _places(board: Category, ours: dict[str, ChosenStanding], standings: Sequence[Standing]) -> dict[str, _Place]:

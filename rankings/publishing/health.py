@@ -16,15 +16,12 @@ FAILURES_MAX = 2  # in a row
 
 @dataclass(frozen=True)
 class SourceHealth:
-    """The health of one source. Both reasons are empty if it is healthy.
-
-    ``reason`` tells staff why it is not, without secrets, but with names of settings and hosts. ``public_reason`` has neither.
-    """
+    """The health of one source. Both reasons are empty if it is healthy."""
 
     source: Source
     last_sync_at: datetime | None
-    reason: str
-    public_reason: str
+    reason: str  # for staff: without secrets, but with names of settings and hosts
+    public_reason: str  # without these, too
     is_held: bool = False  # its last run waits for staff
 
     @property

@@ -43,8 +43,7 @@ class CatalogModel:
 
     @property
     def price_nanos(self) -> int:
-        """The blended price: of three input tokens to one output token."""
-        return (3 * self.input_nanos + self.output_nanos) // 4
+        return (3 * self.input_nanos + self.output_nanos) // 4  # the blended price, of three input tokens to one output token
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class RankedEntry:
     json_head: bytes
 
     def contains(self, text: str) -> bool:
-        """Whether the model's name, maker or id contains the text, ignoring case."""
         return text.strip().casefold() in self.search_text
 
     def json(self, now: datetime) -> bytes:

@@ -10,7 +10,6 @@ the end of that day.
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
-from itertools import islice
 from typing import Any
 
 from django.db.models.functions import Now
@@ -24,10 +23,7 @@ MODELS_MAX = 50  # of an alias, that are available, and as many that are not
 
 
 def write(entries: Iterable[Entry], today: date) -> None:
-    """Make the aliases those of INTERNAL's entries. An alias whose board is empty is deleted.
-
-    Each is kept as it is under an id of ``today``, too, for KEPT_TIME.
-    """
+    """Make the aliases those of INTERNAL's entries, and delete those of empty boards. Each has an id of ``today``, too."""
     entries = list(entries)
     models = LanguageModel.objects.of_chat().with_price_and_routes()
     available = {model.pk for model in models if model.is_available}
@@ -63,10 +59,8 @@ def _aliases(category: Category, entries: Iterable[Entry], available: set[str]) 
 
 def _first(model_ids: list[str], available: set[str]) -> list[str]:
     """Return the first MODELS_MAX available models, and as many of the others, in their order."""
-    kept = {
-        *islice((model_id for model_id in model_ids if model_id in available), MODELS_MAX),
-        *islice((model_id for model_id in model_ids if model_id not in available), MODELS_MAX),
-    }
+    others = [model_id for model_id in model_ids if model_id not in available]
+    kept = {*[model_id for model_id in model_ids if model_id in available][:MODELS_MAX], *others[:MODELS_MAX]}
     return [model_id for model_id in model_ids if model_id in kept]
 
 

@@ -57,13 +57,11 @@ class Population:
         return found
 
     def figures(self, category: str, chosen: ChosenStanding) -> StandingFigures:
-        """Return what the standing of one of our models contributes."""
         standing, board = chosen.standing, self.board(category)
         placement = Placement(standing.value, board.percentile(standing.value), board.values[-1], standing.facts)
         return self.spec.figures(placement)
 
     def freshness(self, category: str, moment: datetime) -> float:
-        """Return how fresh the board is, as a share."""
         half_life_hours = parameters.in_force().half_lives_hours[self.spec.short_name]
         age_hours = (moment - self.as_of(category)).total_seconds() / 3_600
         return formula.freshness(age_hours=age_hours, half_life_hours=half_life_hours)

@@ -23,10 +23,7 @@ class PricedModel:
 
 
 def priced_models() -> dict[str, PricedModel]:
-    """Return every enabled model with a price in force, by id.
-
-    Whether it can be called now does not matter: a rank says how good a model is, not which key is set in this process.
-    """
+    """Return every enabled model with a price in force, by id; callable or not, as a rank says how good a model is."""
     profiles = dict(Profile.objects.values_list("pk", "open_weights"))
     return {
         model.pk: PricedModel(

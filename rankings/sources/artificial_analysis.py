@@ -10,10 +10,7 @@ from rankings.sources import base, documents
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
 from rankings.sources.client import Headers, ImplausibleData, SourceClient, SourceUnavailable
 
-BOARDS = {
-    Category.GENERAL: "artificial_analysis_intelligence_index",
-    Category.CODING: "artificial_analysis_coding_index",
-}
+BOARDS = {Category.GENERAL: "artificial_analysis_intelligence_index", Category.CODING: "artificial_analysis_coding_index"}
 KEY_KIND = "aa_id"
 PAGES_MAX = 20
 QUOTA_LEFT_MIN = 10  # the key belongs to the organisation, and others may need some of its 100 requests per day

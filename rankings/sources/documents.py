@@ -49,7 +49,6 @@ def _is_storable(text: str, characters_max: int) -> bool:
 
 
 def table(value: Any, what: str) -> dict[str, Any]:
-    """Return a JSON object. Raises ImplausibleData."""
     if not isinstance(value, dict):
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return value
@@ -61,7 +60,6 @@ def rows(value: Any, what: str) -> list[dict[str, Any]]:
 
 
 def items(value: Any, what: str) -> list[Any]:
-    """Return a list. Raises ImplausibleData."""
     if not isinstance(value, list):
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return value

@@ -104,9 +104,7 @@ def _trust(standing: StandingRow) -> tuple[bool, float]:
 def figures(placement: Placement) -> StandingFigures:
     is_verified = placement.facts.get("verified")
     return StandingFigures(
-        precision=PRECISION_VERIFIED if is_verified else PRECISION_UNVERIFIED,
-        overall=placement.value,
-        quality=placement.value,
+        precision=PRECISION_VERIFIED if is_verified else PRECISION_UNVERIFIED, overall=placement.value, quality=placement.value
     )
 
 

@@ -5,9 +5,4 @@ from datetime import timedelta
 from rankings.models import Source
 from rankings.sources.base import SourceSpec
 
-SPEC = SourceSpec(
-    source=Source.INTERNAL,
-    title="This gateway",
-    cadence=timedelta(hours=1),
-    age_max=timedelta(hours=2),
-)
+SPEC = SourceSpec(source=Source.INTERNAL, title="This gateway", cadence=timedelta(hours=1), age_max=timedelta(hours=2))

@@ -17,11 +17,7 @@ from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement,
 from rankings.sources.client import ImplausibleData, SourceClient
 
 # None: of everything. The others are samples, and weekly.
-BOARDS = {
-    Category.GENERAL: None,
-    Category.CODING: "programming",
-    Category.CREATIVE: "roleplay",
-}
+BOARDS = {Category.GENERAL: None, Category.CODING: "programming", Category.CREATIVE: "roleplay"}
 KEY_KIND = "canonical_slug"
 DAYS = 7
 MODELS_MIN = 100
@@ -162,7 +158,12 @@ def _token_row(row: Any, last_day: date) -> tuple[str, int]:
     row = documents.table(row, "an item of data")
     if _day(row.get("date")) > last_day:
         raise ImplausibleData(f"date is {row['date']!r:.30}, which is not over")
-    return documents.text(row.get("model_permaslug"), "model_permaslug"), _tokens(row.get("total_tokens"))
+    name = documents.text(row.get("model_permaslug"), "model_permaslug")
+    tokens: Any = row.get("total_tokens")
+    is_count = isinstance(tokens, str) and tokens.isascii() and tokens.isdigit() and len(tokens) <= 20
+    if not is_count or not int(tokens):
+        raise ImplausibleData(f"total_tokens is {tokens!r:.30}")
+    return name, int(tokens)
 
 
 def _day(value: Any) -> date:
@@ -193,13 +194,6 @@ def _board(board: Category, rows: list[tuple[str, int]], names: _Names) -> list[
     ]
 
 
-def _tokens(value: Any) -> int:
-    is_count = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20
-    if not is_count or not int(value):
-        raise ImplausibleData(f"total_tokens is {value!r:.30}")
-    return int(value)
-
-
 def _moment(value: Any) -> datetime:
     try:
         moment = datetime.fromisoformat(documents.text(value, "as_of"))
@@ -212,8 +206,7 @@ def figures(placement: Placement) -> StandingFigures:
     """The score is the tokens as a share of the most used model's. OpenRouter's prices must not be published."""
     share = placement.value / placement.best_value if placement.best_value > 0 else 0.0
     return StandingFigures(
-        precision=PRECISION_SAMPLED if placement.facts.get("is_sampled") else PRECISION_COUNTED,
-        overall=100 * share,
+        precision=PRECISION_SAMPLED if placement.facts.get("is_sampled") else PRECISION_COUNTED, overall=100 * share
     )
 
 

@@ -1,9 +1,4 @@
-"""Finds the spec of each source.
-
-The spec of the source ``OPENROUTER`` is ``SPEC`` of the module ``rankings.sources.openrouter``, and so for every id. To add a
-source, write that module and add its id to ``rankings.models.Source``. Nothing else lists the sources; the tests of this
-module add one.
-"""
+"""Finds the spec of each source: that of ``OPENROUTER`` is ``SPEC`` of ``rankings.sources.openrouter``, and so for every id."""
 
 from importlib import import_module
 

@@ -53,13 +53,8 @@ def _is_good(outcome: RefreshOutcome, *, is_asked_for: bool) -> bool:
 
 
 def _facts(outcome: RefreshOutcome) -> dict[str, Any]:
-    return {
-        "source": outcome.source.value,
-        "result": outcome.result.value,
-        "detail": outcome.detail,
-        "standings": outcome.standings,
-        "models": outcome.ours,
-    }
+    counts = {"standings": outcome.standings, "models": outcome.ours}
+    return {"source": outcome.source.value, "result": outcome.result.value, "detail": outcome.detail, **counts}
 
 
 def _sentence(outcome: RefreshOutcome) -> str:
