@@ -93,7 +93,7 @@ def page(current: Facts, api_url: str) -> dict[str, Any]:
         "topics": [(topic, examples(topic.id, values)) for topic in TOPICS],
         "install": code("install.sh", values),
         "moving": code("moving.sh", values),
-        "agents": agents(values),
+        "agents": [Agent(name.partition(".")[0], *words, code(name, values)) for name, words in _AGENTS.items()],
     }
 
 
@@ -113,10 +113,6 @@ def values_of(current: Facts, api_url: str) -> dict[str, Any]:
 
 def examples(topic: str, values: Mapping[str, Any]) -> list[Example]:
     return [Example(language, title, code(f"{topic}.{language}", values)) for language, title in LANGUAGES.items()]
-
-
-def agents(values: Mapping[str, Any]) -> list[Agent]:
-    return [Agent(name.partition(".")[0], *words, code(name, values)) for name, words in _AGENTS.items()]
 
 
 def code(name: str, values: Mapping[str, Any]) -> str:

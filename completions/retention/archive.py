@@ -10,7 +10,6 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -112,7 +111,8 @@ def _archive(day: date, now: datetime, stop_at: float) -> bool:
 
 def _write(day: date) -> list[File] | None:
     """Write the rows of the day to its file, unless they are. Return the files; None while another run writes them."""
-    with _claimed(day) as archived, connection.cursor() as cursor:
+    with audit.snapshot(), connection.cursor() as cursor:  # which sees one moment
+        archived = ArchivedDay.objects.select_for_update(skip_locked=True).filter(day=day).first()
         if archived is None:
             return None
         if archived.written_at is not None:
@@ -130,13 +130,6 @@ def _write(day: date) -> list[File] | None:
         archived.files, archived.written_at = [asdict(file) for file in written], cursor.fetchone()[0]
         archived.save()
         return written
-
-
-@contextmanager
-def _claimed(day: date) -> Iterator[ArchivedDay | None]:
-    """Lock the row of the day in a transaction that sees one moment; None if another run has it."""
-    with audit.snapshot():
-        yield ArchivedDay.objects.select_for_update(skip_locked=True).filter(day=day).first()
 
 
 def _lines(cursor: CursorWrapper, day: date) -> Iterator[str]:
