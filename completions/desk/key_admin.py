@@ -48,12 +48,10 @@ class ApiKeyAdmin(keys_admin.ApiKeyAdmin):
         return [path("<path:object_id>/trial/", view, name="keys_apikey_trial"), *super().get_urls()]
 
     def panels(self, request: HttpRequest, key: Any) -> dict[str, Any]:
-        failed = (
-            key.completions.filter(failed_attempts__isnull=False).exclude(failed_attempts=[]).order_by("-id")[:FAILED_SHOWN]
-        )
+        failed = key.completions.filter(failed_attempts__isnull=False).exclude(failed_attempts=[]).order_by("-id")
         return {
             **super().panels(request, key),
-            "failed": [{"completion": each, "attempts": describe_failures(each)} for each in failed],
+            "failed": [{"completion": each, "attempts": describe_failures(each)} for each in failed[:FAILED_SHOWN]],
             "may_see_completions": request.user.has_perm("completions.view_completion"),
         }
 

@@ -35,9 +35,8 @@ def read(since: datetime) -> dict[datetime, CompletionHour]:
 
 def _together(rows: list[CompletionHour]) -> CompletionHour:
     means = ("first_token_p50_ms", "first_token_p99_ms")
-    return CompletionHour(
-        hour=rows[0].hour, **everywhere.merge(rows, "completions", sums=("completions", "cost_nanos"), means=means)
-    )
+    merged = everywhere.merge(rows, "completions", sums=("completions", "cost_nanos"), means=means)
+    return CompletionHour(hour=rows[0].hour, **merged)
 
 
 # The first step of milliseconds up to which half of the streams have begun, and the same for 99 %.

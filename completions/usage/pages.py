@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db import transaction
@@ -104,17 +105,12 @@ def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "dashboard/usage.html", context)
 
 
-@dataclass(frozen=True)
-class Link:
-    """A choice of the page."""
-
-    title: str
-    address: str
-    is_current: bool
-
-
-def _links(query: Query, parameter: str, choices: Iterable[tuple[str, str]], current: str) -> list[Link]:
-    return [Link(title, query.address(**{parameter: value}), value == current) for value, title in choices]
+def _links(query: Query, parameter: str, choices: Iterable[tuple[str, str]], current: str) -> list[dict[str, Any]]:
+    """Return the choices of a parameter."""
+    return [
+        {"title": title, "address": query.address(**{parameter: value}), "is_current": value == current}
+        for value, title in choices
+    ]
 
 
 def _names(account: Account, query: Query, groups: Iterable[Group]) -> dict[Group, str]:

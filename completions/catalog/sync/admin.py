@@ -98,10 +98,13 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         return self.list_display if self.has_decide_permission(request) else self.list_display[:-1]
 
     def get_urls(self) -> list[URLPattern]:
-        approve, dismiss = self.admin_site.admin_view(self.approve_view), self.admin_site.admin_view(self.dismiss_view)
+        view = self.admin_site.admin_view(self.decide_view)
+        decisions = {"approve": {"decision": proposals.approve}, "dismiss": {"decision": proposals.dismiss}}
         return [
-            path("<int:proposal_id>/approve/", approve, name="completions_catalogproposal_approve"),
-            path("<int:proposal_id>/dismiss/", dismiss, name="completions_catalogproposal_dismiss"),
+            *(
+                path(f"<int:proposal_id>/{verb}/", view, decision, name=f"completions_catalogproposal_{verb}")
+                for verb, decision in decisions.items()
+            ),
             *super().get_urls(),
         ]
 
@@ -112,13 +115,7 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         may_decide = proposal and proposal.state == CatalogProposal.State.PENDING and self.has_decide_permission(request)
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "may_decide": may_decide})
 
-    def approve_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
-        return self._decide_one(request, proposal_id, proposals.approve)
-
-    def dismiss_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
-        return self._decide_one(request, proposal_id, proposals.dismiss)
-
-    def _decide_one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
+    def decide_view(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):

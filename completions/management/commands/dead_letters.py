@@ -40,8 +40,7 @@ class Command(OperatorCommand):
                 charged_nanos[letter.completion_id] = dead_letters.book(letter)
             except NotBooked as reason:
                 reasons[letter.completion_id] = str(reason)
-        sum_dollars = dollars.format_usd(sum(charged_nanos.values()))
-        sentence = f"{len(charged_nanos)} booked, {sum_dollars}."
+        sentence = f"{len(charged_nanos)} booked, {dollars.format_usd(sum(charged_nanos.values()))}."
         self.write_result(options, {"booked": charged_nanos, "notBooked": reasons}, sentence)
         if reasons:
             raise CommandError("\n".join(f"{completion_id} stays: {reason}" for completion_id, reason in reasons.items()))
