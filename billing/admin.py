@@ -24,8 +24,9 @@ from billing.payments import admin as payments_admin  # noqa: F401  registers it
 from billing.sign_in import limits
 from billing.staff import approval_admin, approvals, unblocking
 from billing.staff.forms import AccountForm, SupportCreditForm
-from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
+from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation
 from billing.staff.support_credit import RequestedCredit
+from billing.staff_permissions import staff_of
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin

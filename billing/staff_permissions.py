@@ -21,8 +21,15 @@ commands instead.
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 
 from billing.models import Account, CreditRequest, LedgerEntry, Membership, User
+
+
+def staff_of(request: HttpRequest) -> User:
+    """Return who is signed in. The admin admits staff only."""
+    assert isinstance(request.user, User)
+    return request.user
 
 
 def may_change_user(staff: User, user: User) -> bool:

@@ -19,7 +19,7 @@ from billing.accounts import lifecycle
 from billing.members import notices
 from billing.models import Account, User
 from billing.sign_in import mails
-from billing.staff.people_admin import staff_of
+from billing.staff_permissions import staff_of
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool

@@ -18,7 +18,7 @@ from billing.ledger import credits, writer
 from billing.models import Account, LedgerEntry, User
 from billing.sign_in import password_links, second_factor
 from billing.staff import second_factor_removals
-from billing.staff.people_admin import staff_of
+from billing.staff_permissions import staff_of
 from gateway_project.activity import sent_forms
 from gateway_project.activity.admin_pages import ActionsMixin
 from gateway_project.desk.forms import ReasonForm, SeenForm, act_once

@@ -9,7 +9,7 @@ from billing import staff_permissions
 from billing.alerts import summaries as alerts
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
-from billing.staff.people_admin import staff_of
+from billing.staff_permissions import staff_of
 from gateway_project.activity import readers
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section

@@ -13,8 +13,8 @@ from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, Use
 from billing.staff import approvals, owners, second_factor_removals, support_credit
 from billing.staff.approvals import ApprovalRefused, Decision
 from billing.staff.forms import DeclineForm
-from billing.staff.people_admin import staff_of
 from billing.staff.support_credit import RequestedCredit
+from billing.staff_permissions import staff_of
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.text import dollars

@@ -138,8 +138,7 @@ class MembershipFormSet(forms.BaseInlineFormSet):
 
     @property
     def staff(self) -> User:
-        assert isinstance(self.request.user, User)
-        return self.request.user
+        return staff_permissions.staff_of(self.request)
 
     def clean(self) -> None:
         super().clean()

@@ -24,16 +24,11 @@ from billing.accounts import lifecycle
 from billing.models import AddressChange, Invitation, Membership, PasswordLink, User
 from billing.sign_in import addresses, password_links, second_factor
 from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
+from billing.staff_permissions import staff_of
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import cell, everywhere
-
-
-def staff_of(request: HttpRequest) -> User:
-    """Return who is signed in. The admin admits staff only."""
-    assert isinstance(request.user, User)
-    return request.user
 
 
 class ShowsCreation:

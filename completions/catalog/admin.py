@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
 
-from billing.staff.people_admin import staff_of
+from billing.staff_permissions import staff_of
 from completions.catalog import price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
 from completions.catalog.previews import PreviewedAdmin
