@@ -31,8 +31,6 @@ from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory
-from gateway_project.db import cell
 from gateway_project.desk import sections, short_ids
 from gateway_project.desk.forms import ReasonForm, act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
@@ -87,7 +85,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
         if not change:
-            cell.enter(directory.emptiest())
+            lifecycle.enter_cell_of_new_accounts()
         # Save only the changed fields: the balance of this copy may be outdated.
         obj.save(**({"update_fields": form.changed_data} if change else {}))
 

@@ -43,9 +43,18 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
 
 
 def make_account(name: str) -> Account:
-    """Make an account without members in the cell that has the fewest, and enter it."""
-    cell.enter(directory.emptiest())
+    """Make an account without members in the cell that has the fewest accounts, and enter it."""
+    enter_cell_of_new_accounts()
     return Account.objects.create(name=name)
+
+
+def enter_cell_of_new_accounts() -> None:
+    cell.enter(directory.emptiest())
+
+
+def enter_cell(account_id: UUID) -> None:
+    """Enter the cell of an account, as far as this process knows."""
+    cell.enter(directory.cell_of(account_id))
 
 
 def add_member(account: Account, user: User, role: Role = Role.OWNER) -> Membership:

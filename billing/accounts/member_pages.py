@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from billing.accounts import lifecycle
 from billing.accounts.roles import PERMISSIONS, Permission
 from billing.models import Account, Membership, Role
 from gateway_project.cells import directory
@@ -73,7 +74,7 @@ def member_page(view: Page) -> Page:
             return render(request, "dashboard/no_account.html", status=403)
         chosen_id = request.session.get(_ACCOUNT_SESSION_KEY)
         chosen = next((each for each in memberships if str(each.account_id) == chosen_id), memberships[0])
-        cell.enter(directory.cell_of(chosen.account_id))
+        lifecycle.enter_cell(chosen.account_id)
         vars(request)["member"] = _member(request, chosen, memberships)
         return view(request, chosen.account, *args, **kwargs)
 

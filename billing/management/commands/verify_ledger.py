@@ -6,13 +6,13 @@ from uuid import UUID
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
+from billing.accounts import lifecycle
 from billing.facts import AUDIT
 from billing.ledger import audit
 from billing.ledger.audit import Violation
 from billing.management import arguments
 from billing.models import Account
 from gateway_project import errors
-from gateway_project.cells import directory
 from gateway_project.db import cell
 from gateway_project.monitoring import task_runs
 from gateway_project.operator_command import OperatorCommand
@@ -30,7 +30,7 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         account_id = None if options["account"] is None else arguments.account_id("--account", options["account"])
         if account_id:
-            cell.enter(directory.cell_of(account_id))
+            lifecycle.enter_cell(account_id)
             if not Account.objects.filter(pk=account_id).exists():
                 raise CommandError(f"--account: there is no account {account_id}.")
         numbers = [cell.current()] if account_id else cell.numbers()
