@@ -123,7 +123,7 @@ def test_a_removed_membership_ends_the_choice_of_its_account(owner, alice):
     Membership.objects.filter(account=second).delete()
     reply = owner.get("/dashboard/")
     assert "$10.00" in reply.content.decode()
-    assert [choice.name for choice in reply.context["request"].member.choices] == ["Alice"]
+    assert [choice["name"] for choice in reply.context["request"].member.choices] == ["Alice"]
 
 
 def test_a_key_is_not_made_in_an_account_chosen_after_the_form_was_opened(owner, alice):
