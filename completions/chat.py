@@ -322,7 +322,7 @@ class Candidate:
 class Offer:
     """What is offered under a model id now: its price, its limits, and the routes to it.
 
-    ``preamble_tokens_max`` is the most that a provider of one of the routes adds to a prompt with tools, or with a format for
+    ``preamble_tokens_max`` is the most tokens a provider of one of the routes adds to a prompt with tools, or with a format for
     the reply.
     """
 

@@ -87,7 +87,7 @@ _timed: defaultdict[tuple[Histogram, tuple[str, ...]], list[float]] = defaultdic
 
 
 def record_provider_loss(provider: str, nanos: int) -> None:
-    """Count what a provider may charge for a reply that nobody pays."""
+    """Count what a provider may charge for a reply that no account pays."""
     operator_loss_nanos.inc(nanos)
     provider_loss_nanos.labels(provider).inc(nanos)
 

@@ -220,7 +220,7 @@ MFA_RATE_LIMITS = False
 
 # Sign-in with accounts at others: see billing.sign_in.identities.
 SOCIALACCOUNT_ADAPTER = "billing.sign_in.identities.IdentityAdapter"
-SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # that an address is the same joins nobody to a user
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # an equal address alone joins no sign-in to a user
 SOCIALACCOUNT_LOGIN_ON_GET = False  # another site could sign someone in
 SOCIALACCOUNT_STORE_TOKENS = False
 IDENTITY_CLIENTS = {

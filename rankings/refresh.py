@@ -149,7 +149,7 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
 
 @contextmanager
 def _whatever_it_sends() -> Iterator[None]:
-    """Turn an error that a source's data leads to, and that nobody foresaw, into a failed run, with the trace in the log."""
+    """Turn an error that a source's data leads to, and that was not foreseen, into a failed run, with the trace in the log."""
     try:
         yield
     except (SourceFailed, Unchanged, *pool.UNAVAILABLE):

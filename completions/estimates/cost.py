@@ -63,7 +63,7 @@ def estimate_tokens(text_bytes: int) -> int:
 
 
 def worst_case_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
-    """Return the most that the request can cost when each of its choices generates ``max_tokens``."""
+    """Return the maximum cost of the request when each of its choices generates ``max_tokens``."""
     prompt_unrounded, held = max_prompt_cost_unrounded(request, offer)
     return money.round_up(prompt_unrounded + request.choices * max_tokens * held.output_nanos)
 
@@ -87,7 +87,7 @@ def likely_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
 
 
 def max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> tuple[int, HeldRates]:
-    """Return the most that the prompt can cost, with searches, in nanodollars times TOKENS_PER_PRICE; and the dearest rates."""
+    """Return the maximum cost of the prompt, with searches, in nanodollars times TOKENS_PER_PRICE; and the dearest rates."""
     tokens = max_prompt_tokens(request, offer)
     tier = request.tier or (STANDARD if request.names_standard_tier else None)
     held = offer.price.held(tier, tokens, has_hour_cache=request.wants_hour_cache)

@@ -18,7 +18,7 @@ def estimate(key: ApiKey, chat: ChatRequest) -> int:
 
 
 def _estimate(chat: ChatRequest, offer: Offer) -> int:
-    """Return the likely tokens of text and tools, by their bytes, and the most that images and documents can be."""
+    """Return the likely tokens of text and tools, by their bytes, and the maximum of images and documents."""
     if chat.contents.file_at:
         return cost.max_prompt_tokens(chat, offer) // (1 + chat.web_searches_max)  # of one reading
     others = [chat.fields[name] for name in ("tools", "response_format") if name in chat.fields]

@@ -126,7 +126,7 @@ def post(
     try:
         with large_work.turn(call.request.body.size_bytes):
             body = compact_json.dumps(build_fields(call, stream=stream))
-        call.request.body.release()  # nobody may hold on to its parts now: the wait for the provider may take minutes
+        call.request.body.release()  # nothing may keep its parts now: the wait for the provider may take minutes
         call.opened_seals.clear()
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
     except http.OutboundError as error:

@@ -311,7 +311,7 @@ class Report(msgspec.Struct):
         if not prompt and total:
             beside = found.get("reasoning", 0) if self.reading.reasoning is Place.BESIDE else 0
             beside += found.get("read of tools", 0)
-            prompt = max(total - stated - beside, 0) if stated else None  # else nobody knows how the total is divided
+            prompt = max(total - stated - beside, 0) if stated else None  # else it is unknown how the total is divided
         if stated is None and total and prompt is not None:
             stated = max(total - prompt, 0)
         return prompt, stated

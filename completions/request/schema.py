@@ -220,7 +220,7 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
 
 
 def _read_max_price(provider: Fields) -> tuple[int | None, int | None]:
-    """Return the most that a model may cost, in nanodollars per million tokens of input and of output."""
+    """Return the maximum price of a model, in nanodollars per million tokens of input and of output."""
     prices = read_object(provider, "max_price", "provider")
     for name in prices:
         if name not in PRICE_NAMES:

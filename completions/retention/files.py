@@ -85,7 +85,7 @@ def _write_manifest(directory: Path, day: date, file: File) -> None:
 
 
 def _open_for_us(path: str, flags: int) -> int:
-    """Open a file that nobody else may read: it has what callers said of their users."""
+    """Open a file that no other user may read: it has what callers said of their users."""
     return os.open(path, flags, 0o600)
 
 

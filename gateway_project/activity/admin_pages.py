@@ -69,7 +69,7 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         find = partial(super().get_object, request, object_id, from_field)
         return everywhere.find(find, dict.fromkeys([cell.current(), *others]))
 
-    # --- A page that was opened before somebody else's change -----------------------------------------------------------
+    # --- A page that was opened before another user's change -------------------------------------------------------------
 
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None

@@ -75,7 +75,7 @@ def _manage(word: str) -> None:
 
     is_help = word in _HELP
     is_check = word == "check" and "--database" not in " ".join(sys.argv)
-    # To check makes nothing: it says what an environment lacks that nobody has prepared yet.
+    # To check makes nothing: it says what an unprepared environment lacks.
     if not is_help and (not is_check or development.is_prepared(os.environ)):
         development.prepare(os.environ)
     django.setup()

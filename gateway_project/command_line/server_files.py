@@ -91,7 +91,7 @@ def _server_files(host: str, root: Path) -> Iterator[File]:
 
 
 def _compose_files(host: str, directory: Path) -> Iterator[File]:
-    # Of the containers' users, who are nobody here, only those inside the directory may read them: it is closed to others.
+    # Of the containers' users, who are unknown here, only those inside the directory may read them: it is closed to others.
     yield from _secret_files(host, directory, _IN_COMPOSE, mode=0o644)
     if not (directory / "gateway.env").exists():
         yield File(directory / "postgres.password", f"{secrets.token_urlsafe(24)}\n")

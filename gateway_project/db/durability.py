@@ -17,7 +17,7 @@ from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, Unavailable, WaitTimedOut
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 
-# A message that nobody reads. It is in the log, so its commit waits for all of the log before.
+# A message that no process reads. It is in the log, so its commit waits for all of the log before.
 _MESSAGE = Statement("SELECT to_json(pg_logical_emit_message(true, 'flush', '')::text)")
 _ANY_SESSION = 0
 _connection = PipelinedConnection()

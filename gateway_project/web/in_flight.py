@@ -41,7 +41,7 @@ class _Places:
         self.counted_until = 0.0  # the processor time up to which the owner's pages were counted
 
     def take(self, wait_seconds: float) -> bool:
-        if self.free:  # nobody waits
+        if self.free:  # no request waits
             self.free -= 1
             return True
         given = Event()

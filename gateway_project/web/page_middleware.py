@@ -93,7 +93,7 @@ class PageBodyMiddleware(MiddlewareMixin):
         except UnreadablePostError:
             raise BadRequest("The form ended before its Content-Length.") from None
         if disconnects.has_disconnected(client):
-            return HttpResponse(status=errors.RequestTimeout.status)  # which nobody reads: the client has hung up
+            return HttpResponse(status=errors.RequestTimeout.status)  # unread: the client has hung up
         _parse(request, length)
         return None
 
@@ -205,7 +205,7 @@ class PageUserInFlightMiddleware(MiddlewareMixin):
         if not asks_who(request):
             return None
         try:
-            user_id = request.user.pk  # None: nobody is signed in
+            user_id = request.user.pk  # None: no user is signed in
         except (errors.RequestTimeout, *pool.DATABASE_ERRORS) as error:
             return error_handlers.refuse(request, error_replies.translate(error))
         return _begin(request, in_flight.pages_of_user, user_id) if user_id is not None else None

@@ -52,7 +52,7 @@ def uncounted(_arrived_bytes: int) -> None:
 class Body:
     """The body of a request, measured once: its length and packing before it arrives, and the work of parsing it after.
 
-    ``bytes_max`` is the most that it may take in memory. ``arrived`` is told how many bytes have.
+    ``bytes_max`` is the maximum that it may take in memory. ``arrived`` is told how many bytes have.
     """
 
     arrived: Callable[[int], None] = staticmethod(uncounted)

@@ -20,7 +20,7 @@ from rankings.models import Alias, Profile, Snapshot, Source, Standing
 from rankings.sources import registry
 
 CURATED = Path(__file__).with_name("identities.toml")
-SEVERAL_CONFIDENCE = 0.7  # the source lists a model in several efforts or dates, and nobody said which one is served
+SEVERAL_CONFIDENCE = 0.7  # the source lists a model in several efforts or dates, and which one is served is unknown
 
 _EXPLICIT = {Alias.Method.CURATED, Alias.Method.STAFF}
 _Key = tuple[str, str]  # the kind of a name, and the name

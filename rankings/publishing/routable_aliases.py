@@ -1,7 +1,7 @@
 """Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
 best/* lists only models of whose quality there is enough evidence, and fastest/* only models of known speed. Where there is
-none, these ids do not exist, and requests for them are refused: a model that nobody has tested is not the best.
+none, these ids do not exist, and requests for them are refused: an untested model is not the best.
 
 An alias lists its models, best first. The first available model answers a request. Models that cannot be called now are
 listed, too, beside enough others. The id with "@" and a day, such as best/coding@2026-11-22, is the alias as it was at

@@ -25,7 +25,7 @@ def optional(value: Any) -> float | None:
 
 
 def positive(value: Any) -> float | None:
-    """Return a number above zero; None for anything else: a speed of zero means that nobody measured it."""
+    """Return a number above zero; None for anything else: a speed of zero was not measured."""
     number = optional(value)
     return number if number is not None and number > 0 else None
 

@@ -172,7 +172,7 @@ SPEC = FetchedSourceSpec(
     license=base.CC_BY,
     cadence=timedelta(hours=24),
     age_max=timedelta(hours=72),
-    data_age_max=timedelta(days=21),  # the dataset still answers when nobody publishes there any more
+    data_age_max=timedelta(days=21),  # the dataset still answers when it is no longer updated
     base_url=environment.text("GATEWAY_HF_DATASETS_SERVER_URL", "https://datasets-server.huggingface.co"),
     key=huggingface.TOKEN,
     boards=BOARDS,

@@ -51,7 +51,7 @@ def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_byte
             whole.relay(dispatch, reply_format)
             if dispatch.response is not None:
                 return
-        except Exception as exception:  # it is settled or released, and nobody waits for an answer
+        except Exception as exception:  # it is settled or released, and no client waits for an answer
             error = error_replies.translate(exception)
         response = reply_format.failed(dispatch, error, output=[])
         try:
@@ -78,7 +78,7 @@ def _short_reply(response: Fields) -> bytes:
 
 
 def is_ended(found: StoredResponse) -> bool:
-    """Return whether nothing of the response changes any more."""
+    """Return whether the response no longer changes."""
     return found.stored_bytes > 0 or found.cancelled_at is not None or found.completion.settlement is not None
 
 

@@ -25,7 +25,7 @@ _KEPT = (
 )
 _FORMATS = ("date-time", "float", "double", "int32", "int64")  # Gemini refuses any other format of a string with 400
 _LEVELS_MAX = 64
-_REPEATS = (3, 2, 1)  # how often a definition may stand in itself: the most that are not too large
+_REPEATS = (3, 2, 1)  # how often a definition may stand in itself: the largest numbers that are not too large
 _STRUCTURE = frozenset({"properties", "required", "items", "prefixItems", "anyOf", "oneOf", "allOf", "$ref"})
 
 

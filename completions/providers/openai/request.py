@@ -250,7 +250,7 @@ def _host(base_url: str) -> str:
 
 
 def _passes_unknown_fields(call: Call) -> bool:
-    """Return whether the provider gets what the caller sent. A host with a quirk is somebody else's, whatever its row says."""
+    """Return whether the provider gets what the caller sent. A host with a quirk is another company's in any case."""
     return call.route.passes_unknown_fields and _quirk(call.route) is _NO_QUIRK
 
 

@@ -16,7 +16,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     Django's own check is a round trip for each use, and after a restart the pool pauses longer and longer between two
     connections that fail it. While the circuit of the database is open, no connection is handed out; while the database refuses
-    new ones, nobody waits for one. It counts which statements are answered, and sends each in the current cell.
+    new ones, no request waits for one. It counts which statements are answered, and sends each in the current cell.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

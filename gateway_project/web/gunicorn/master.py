@@ -70,7 +70,7 @@ def has_served(worker: Any) -> bool:
 def _starts() -> bool:
     """Start the gateway in a process of its own, up to where it would serve. Why it does not, that process logs."""
     command = [sys.executable, *sys.orig_argv[1:], "--check-config"]
-    environ = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}  # it serves nobody
+    environ = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}  # it serves no request
     try:
         return subprocess.run(command, env=environ, timeout=_TRIAL_SECONDS_MAX, check=False).returncode == 0  # noqa: S603
     except subprocess.TimeoutExpired:

@@ -175,7 +175,7 @@ def test_a_user_signs_in_and_joins(alice, charlie, owner):  # noqa: F811
     assert members(alice)["charlie@example.org"] == "BILLING"
     member_page = client.get("/dashboard/")
     assert member_page.context["request"].member.account_name == "Alice"
-    assert {choice.name for choice in member_page.context["request"].member.choices} == {"Alice", "Charlie"}
+    assert {choice["name"] for choice in member_page.context["request"].member.choices} == {"Alice", "Charlie"}
     assert_ended(path, client)
 
 
