@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import MagicMock
 
 import gevent
 import psycopg
@@ -17,12 +16,13 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from billing.models import LedgerEntry
-from completions import checks, tasks
+from completions import tasks
 from completions.charging.recovery import drains, file_lock, journal, outbox
 from completions.charging.recovery.drains import Outcome
 from completions.charging.recovery.journal import Found
 from completions.models import Completion
 from completions.pricing.usage import Usage
+from gateway_project.db import cell
 from tests import factories
 from tests.completions import settlements
 from tests.completions.rows import assert_charged, lost_nanos
@@ -280,9 +280,7 @@ def test_commits_that_wait_for_no_disk_are_a_warning(settings):
 @pytest.mark.parametrize(("commits", "found"), [("local", ["gateway.W013"]), ("remote_write", []), ("on", [])])
 def test_named_standbys_are_not_waited_for_by_commits_that_wait_for_the_disk_only(settings, monkeypatch, commits, found):
     settings.SETTLEMENT_JOURNAL_MINUTES = 0
-    asked = MagicMock()
-    asked.cursor.return_value.__enter__.return_value.fetchone.return_value = (True, "ANY 1 (*)", commits)
-    monkeypatch.setattr(checks, "connection", asked)
+    monkeypatch.setattr(cell, "execute", lambda sql: [(True, "ANY 1 (*)", commits)])
     assert warnings() == found
 
 
