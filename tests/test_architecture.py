@@ -15,8 +15,8 @@ from tests.replacements import replacements
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
-PRODUCT_LINES_MAX = 74_600  # without migrations; only ever lowered: a feature pays for itself
-REMARKS_SHARE_MAX = 0.11  # of docstrings and comments in these lines
+PRODUCT_LINES_MAX = 73_300  # without migrations; only ever lowered: a feature pays for itself
+REMARKS_SHARE_MAX = 0.105  # of docstrings and comments in these lines
 DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
 CELLS_IMPORTERS_MAX = 25  # files: all others work in the current cell, or in each (``gateway_project.db``)
