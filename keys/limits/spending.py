@@ -98,11 +98,14 @@ def build_open_holds(rows: Iterable[Sequence[Any]]) -> dict[str, int]:
 
 
 def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
-    """Return each key's window by key id, None for a key without a limit, by rows of ``select_spending_statement``."""
+    """Return each key's window by key id, None for a key without a limit, by rows of ``select_spending_statement``.
+
+    Rows of other keys are left out: those that another transaction has locked, which a batch skips.
+    """
     windows: dict[str, SpendingWindow | None] = dict.fromkeys([key.id for key in keys])
     periods = {key.id: key.spending_period for key in keys}
     for key_id, _, limit_cents, first, spent_nanos, held_nanos in rows:
-        if limit_cents is not None:
+        if limit_cents is not None and key_id in periods:
             first_day = date.fromisoformat(first)
             reset = resets_at(periods[key_id], first_day)
             windows[key_id] = SpendingWindow(money.nanos(limit_cents), spent_nanos, held_nanos, first_day, reset)

@@ -305,3 +305,10 @@ def test_a_raise_has_an_amount_and_an_end(key, half):
     lifecycle.set_spending_limit(key, SpendingLimit(5, "FIXED"))
     with pytest.raises(IntegrityError, match="a_raise_is_above_the_limit_and_ends"), transaction.atomic():
         ApiKey.objects.filter(pk=key.pk).update(**half)
+
+
+def test_sums_of_a_key_that_a_batch_could_not_lock_make_no_window(alice):
+    locked, skipped = (factories.make_key(alice, limit_cents=1, type="FIXED")[0] for _ in range(2))
+    sums = pipelined_transaction.execute(spending.select_spending_statement([locked.id, skipped.id]))
+    assert len(sums) == 2
+    assert spending.build_windows([locked], sums) == {locked.id: spending.read_window(locked)}
