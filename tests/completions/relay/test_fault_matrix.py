@@ -284,7 +284,7 @@ def test_a_fault_of_a_whole_reply(api, alice, play, upstream, fault):
 
 @fault(
     "Provider",
-    "The same in a stream, before or after its first word",
+    "A provider fails in a stream, before or after its first word: errors, resets, silence, garbage, impossible usage",
     "The stream ends with an error event or whole; the charge is by the [charging page](charging.md)",
 )
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
