@@ -26,7 +26,7 @@ from completions.models import Completion
 from completions.retention import files
 from completions.retention.files import File
 from gateway_project import identifiers
-from gateway_project.db import cell
+from gateway_project.db import cell, pool
 
 logger = logging.getLogger("gateway.retention")
 
@@ -126,8 +126,7 @@ def _write(day: date) -> list[File] | None:
         written = [files.write(day, _lines(cursor, day))] if settings.ARCHIVE_DIR else []
         if any(file.rows != archived.completions for file in written):
             raise files.Damaged(f"{day}: {written[0].rows} completions were written, and there are {archived.completions}.")
-        cursor.execute("SELECT statement_timestamp()")
-        archived.files, archived.written_at = [asdict(file) for file in written], cursor.fetchone()[0]
+        archived.files, archived.written_at = [asdict(file) for file in written], pool.database_time()
         archived.save()
         return written
 

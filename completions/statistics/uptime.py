@@ -34,7 +34,7 @@ _WRITE = """
     ON CONFLICT (is_day, since, kind, subject) DO UPDATE SET answered = EXCLUDED.answered, failed = EXCLUDED.failed
 """
 
-# By the time in their ids, as ``hours`` does.
+# By the time in their ids.
 _SUM_UP_HOURS = f"""
     WITH recent AS (
         SELECT date_trunc('hour', to_timestamp(('x' || substr(id, 10, 12))::bit(48)::bigint / 1000.0), 'UTC') AS hour,

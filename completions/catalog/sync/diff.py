@@ -209,7 +209,7 @@ def describe_price_change(old: Values, new: Values) -> str:
     changes = []
     for name in rates.sort_names({**old, **new}):
         if old.get(name) != new.get(name):
-            percent = _percent(name, before, after) if old else ""
+            percent = _percent(name, before, after)
             changes.append(f"{_label(name)} {_described(old.get(name))} -> {_described(new.get(name))}{percent}")
     return ", ".join(changes)
 
@@ -231,7 +231,8 @@ def _implied(old: Values, new: Values) -> tuple[Values, Values]:
 def _percent(name: str, old: RateSheet, new: RateSheet) -> str:
     """Return the change of what holds for a rate: where it is not stated, that of what it is a part of."""
     place = rates.parse_name(name)
-    before, after = (old.nanos_of(*place), new.nanos_of(*place)) if place else (0, 0)
+    assert place is not None
+    before, after = old.nanos_of(*place), new.nanos_of(*place)
     return f" ({f'{(after - before) * 100 / before:+,.1f}'.removesuffix('.0')} %)" if before else ""
 
 

@@ -71,9 +71,9 @@ def stored_list(provider: Provider) -> UpstreamList | None:
 
 
 def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -> Report:
-    """Store how the provider's list differs from the catalog. Raises SyncFailed, unless ``accepts_losses`` if it lost much.
+    """Store how the provider's list differs from the catalog. Raises SyncFailed.
 
-    ``can_apply``: apply at once what the rule allows.
+    ``can_apply``: apply at once what the rule allows. ``accepts_losses``: a list that lost much does not fail.
     """
     stored = stored_list(provider) or UpstreamList(provider=provider)
     url = f"{provider.base_url.rstrip('/')}/models"
@@ -148,18 +148,17 @@ def _listed_before(stored: UpstreamList) -> dict[str, ListedModel]:
 def _require_plausible(
     provider: Provider, before: dict[str, ListedModel], listed: dict[str, ListedModel], accepts_losses: bool
 ) -> None:
-    """Raises SyncFailed for a list that lost more than half of its models, or the first list of our routes: perhaps a fault."""
+    """Raises SyncFailed for a list that lacks more than half of the last one, or at first of our routes: perhaps a fault."""
     if not listed:
         raise SyncFailed("sent a list without a model")
-    routes = Route.objects.filter(provider=provider)
-    previous = set(before) or set(routes.filter(is_enabled=True).values_list("upstream_model", flat=True))
+    previous = set(before) or set(provider.routes.filter(is_enabled=True).values_list("upstream_model", flat=True))
     lost = [name for name in previous if not parse.is_listed(listed, name)]
     if len(lost) * 2 > len(previous) and not accepts_losses:
         raise SyncFailed(f"sent a list without {len(lost)} of {len(previous)} models, which is not accepted")
 
 
 def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
-    routed = set(Route.objects.filter(provider=provider).values_list("upstream_model", flat=True))
+    routed = set(provider.routes.values_list("upstream_model", flat=True))
     priced = {name: _with_markup(each) for name, each in listed.items()}
     return diff.compare(provider.pk, priced, LanguageModel.objects.with_price_and_routes(), routed)
 
@@ -265,8 +264,7 @@ def _require_unchanged(proposal: CatalogProposal, current: dict[str, Any]) -> No
 
 
 def _write_gone(proposal: CatalogProposal) -> None:
-    of_provider = Route.objects.filter(provider=proposal.provider)
-    routes = of_provider.filter(model=proposal.model_id, upstream_model=proposal.upstream_model)
+    routes = proposal.provider.routes.filter(model=proposal.model_id, upstream_model=proposal.upstream_model)
     if not routes.filter(is_enabled=True).update(is_enabled=False):
         raise DecisionRefused("is outdated: the route is disabled, or does not exist")
 
