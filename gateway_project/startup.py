@@ -34,22 +34,18 @@ def start(*, checks_code: bool = False) -> None:
     log_uncaught_exceptions()
     try:
         django.setup(set_prefix=False)
-        findings = run_checks(tags=None if checks_code else [environment.CHECK_TAG])
-        if not any(map(_is_error, findings)):  # there is a database to ask, which one check must do
+        found = run_checks(tags=None if checks_code else [environment.CHECK_TAG])
+        findings = [finding for finding in found if not finding.is_silenced()]
+        if not any(finding.is_serious() for finding in findings):  # there is a database to ask, which one check must do
             findings += run_checks(tags=["pooler"], databases=["default"])
     except ImproperlyConfigured as error:
         _refuse(str(error))
     except Exception as error:
         _refuse(f"{type(error).__name__}: {error}", exception=error)
     for finding in findings:
-        if not finding.is_silenced():
-            logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
-    if any(map(_is_error, findings)):
+        logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
+    if any(finding.is_serious() for finding in findings):
         _refuse("the system checks found errors")
-
-
-def _is_error(finding: CheckMessage) -> bool:
-    return finding.is_serious() and not finding.is_silenced()
 
 
 def log_uncaught_exceptions() -> None:
