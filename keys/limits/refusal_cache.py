@@ -20,7 +20,7 @@ other without figures.
 
 import copy
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
@@ -76,19 +76,17 @@ class RefusalCache:
         """Raise the refusal that admission would decide again, if any. ``cached`` is the key's last-read rate-limit state."""
         recent = self._flood(key_id)
         if recent:
-            _replay(recent, [_KEY, (_MODELS, demand.model_ids), (_IDEMPOTENCY_KEY, demand.idempotency_key)], demand)
+            _replay(recent, (_KEY, _MODELS, _IDEMPOTENCY_KEY), demand)
         if cached and cached.age(self._clock()) < _TTL_SECONDS and (recent or demand.idempotency_key is None):
             # Tokens are replayed in a flood only: a settlement that used less than was counted gives tokens back early.
             cached.count_request(demand.tokens if recent else None, self._clock())
         if recent:
-            amount = demand.model_ids, demand.is_capped
-            kinds: list[RefusalKind] = [(_IN_FLIGHT,), (_IN_FLIGHT, demand.model_ids), (_MONEY, *amount), (_TIED_UP, *amount)]
-            _replay(recent, kinds, demand)
+            _replay(recent, (_IN_FLIGHT, _IN_FLIGHT_OF_MODEL, _MONEY, _TIED_UP), demand)
 
     def replay_for_models(self, key_id: str, demand: AdmissionDemand) -> None:
         """Raise a refusal of the key or the models, for requests that are not yet at admission."""
         if recent := self._flood(key_id):
-            _replay(recent, [_KEY, (_MODELS, demand.model_ids)], demand)
+            _replay(recent, (_KEY, _MODELS), demand)
 
     def record(self, key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:
         """Record a refusal that was decided just now."""
@@ -97,13 +95,13 @@ class RefusalCache:
             recent = _RecentRefusals()
             self._recent.put(key_id, recent)
         recent.decided += 1
-        if kind := _kind(refusal, demand):
-            _store(recent, kind, _Refusal(demand, _copy(refusal)))
+        if cause := _cause(refusal, demand):
+            _store(recent, _kind(cause, demand), _Refusal(demand, _copy(refusal)))
 
     def forget_held(self, key_id: str) -> None:
         """Forget refusals for requests in flight and 'tied up' funds: a request ended, and its hold with it."""
         if recent := self._recent.get(key_id):
-            recent.by_kind = {kind: entry for kind, entry in recent.by_kind.items() if kind[0] not in (_IN_FLIGHT, _TIED_UP)}
+            recent.by_kind = {kind: entry for kind, entry in recent.by_kind.items() if kind[0] not in _HELD}
 
     def clear(self) -> None:
         self._recent.clear()
@@ -115,9 +113,19 @@ class RefusalCache:
 
 # --- Which requests get the same refusal --------------------------------------------------------------------------
 
-_KEY: RefusalKind = ("key",)
-_MODELS, _IDEMPOTENCY_KEY, _IN_FLIGHT, _MONEY, _TIED_UP = "models", "idempotency_key", "in flight", "money", "tied up"
-_ABOUT_MONEY = (_MONEY, _TIED_UP)
+_KEY, _MODELS, _IDEMPOTENCY_KEY, _MONEY, _TIED_UP = "key", "models", "idempotency key", "money", "tied up"
+_IN_FLIGHT, _IN_FLIGHT_OF_MODEL = "in flight", "in flight of a model"
+_SHARED = {  # by cause: the fields of the demand that another request of the key must share to get the same refusal
+    _KEY: (),
+    _MODELS: ("model_ids",),
+    _IDEMPOTENCY_KEY: ("idempotency_key",),
+    _IN_FLIGHT: (),
+    _IN_FLIGHT_OF_MODEL: ("model_ids",),
+    _MONEY: ("model_ids", "is_capped"),
+    _TIED_UP: ("model_ids", "is_capped"),
+}
+_ABOUT_MONEY, _ABOUT_OTHERS = (_MONEY, _TIED_UP), (_IN_FLIGHT, _IN_FLIGHT_OF_MODEL)
+_HELD = (*_ABOUT_OTHERS, _TIED_UP)
 # For a request that needs another amount than the one that was refused.
 _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
     errors.InsufficientQuota: "The account has too few credits for this request.",
@@ -126,25 +134,29 @@ _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
 }
 
 
-def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | None:
-    """Return what other requests must share to get this refusal; None if it must not be replayed."""
+def _kind(cause: str, demand: AdmissionDemand) -> RefusalKind:
+    return cause, *(getattr(demand, name) for name in _SHARED[cause])
+
+
+def _cause(refusal: errors.ApiError, demand: AdmissionDemand) -> str | None:
+    """Return why the request is refused; None if that must not be replayed."""
     match refusal:
         case errors.SecretEnded():
             return None  # the key itself is not refused: its other secret works
         case errors.InvalidApiKey():
             return _KEY
         case errors.ModelNotFound():
-            return _MODELS, demand.model_ids
+            return _MODELS
         case errors.InvalidRequest() if demand.idempotency_key:  # its first request is still running, or had another body
-            return _IDEMPOTENCY_KEY, demand.idempotency_key
+            return _IDEMPOTENCY_KEY
         case errors.TooManyInFlightOfModel():
-            return _IN_FLIGHT, demand.model_ids
+            return _IN_FLIGHT_OF_MODEL
         case errors.TooManyInFlight():
-            return (_IN_FLIGHT,)
+            return _IN_FLIGHT
         case errors.TiedUp():
-            return _TIED_UP, demand.model_ids, demand.is_capped
+            return _TIED_UP
         case errors.InsufficientQuota():
-            return _MONEY, demand.model_ids, demand.is_capped
+            return _MONEY
     return None
 
 
@@ -158,15 +170,15 @@ def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: _Refusal) -> Non
         recent.by_kind[kind] = refusal
 
 
-def _replay(recent: _RecentRefusals, kinds: list[RefusalKind], demand: AdmissionDemand) -> None:
-    for kind in kinds:
-        refusal = recent.by_kind.get(kind)
+def _replay(recent: _RecentRefusals, causes: Iterable[str], demand: AdmissionDemand) -> None:
+    for cause in causes:
+        refusal = recent.by_kind.get(_kind(cause, demand))
         if refusal is None:
             continue
-        is_about_money = kind[0] in _ABOUT_MONEY
+        is_about_money = cause in _ABOUT_MONEY
         if is_about_money and demand.amount_nanos < refusal.demand.amount_nanos:
             continue
-        if demand.idempotency_key is not None and (is_about_money or kind[0] == _IN_FLIGHT):
+        if demand.idempotency_key is not None and (is_about_money or cause in _ABOUT_OTHERS):
             raise errors.RateLimitExceeded(
                 "Too many requests with this key were refused just now. Try again in a moment.",
                 headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
