@@ -21,7 +21,6 @@ from keys.models import ApiKey, ManagementKey
 from keys.spending_limit import SpendingLimit
 
 _LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
-_RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
 _NAMES = {
     "name": "name",
     "expires_at": "expiry",
@@ -94,12 +93,12 @@ def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int,
 
 def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **notes: str) -> str:
     """Set the rates, as ``lifecycle.set_rates``. Return them in words."""
-    before, before_words = _values(key, *_RATES), summaries.describe_rates(key)
+    before, before_words = _values(key, *lifecycle.RATES), summaries.describe_rates(key)
     with transaction.atomic():
         lifecycle.set_rates(key, **rates)
         words = summaries.describe_rates(key)
         summary = f"Set the rates to {words}; they were {before_words}."
-        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES), **notes)
+        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *lifecycle.RATES), **notes)
     return words
 
 

@@ -15,15 +15,15 @@ from keys import locks, secret
 from keys.models import ApiKey, RefusedRequest
 from keys.spending_limit import NO_LIMIT, SpendingLimit
 
-RATES = {"requests_per_minute", "tokens_per_minute", "requests_in_flight_max"}
+RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
 CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "requests_per_minute", "tokens_per_minute"}
 
 ERASED = "erased"  # the name of keys of accounts that are closed for good
 
 
-def issue_key(account: Account, *, limit: SpendingLimit = NO_LIMIT, **fields: Any) -> tuple[ApiKey, str]:
-    """Make a key with these columns. Return it and its secret, which cannot be shown again."""
-    key = ApiKey(id=secret.new_key_id(cell.current()), account=account, **limit.columns, **fields)
+def issue_key(account: Account, *, name: str, limit: SpendingLimit = NO_LIMIT, **fields: Any) -> tuple[ApiKey, str]:
+    """Make a key, with other columns if given. Return it and its secret, which cannot be shown again."""
+    key = ApiKey(id=secret.new_key_id(cell.current()), account=account, name=name, **limit.columns, **fields)
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
     key.save(force_insert=True)
@@ -44,7 +44,7 @@ def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> N
 
 def set_rates(key: ApiKey, **rates: int | None) -> None:
     """Set how much the key may send from the next request on, each at least 1; None: as its account or the deployment says."""
-    assert rates.keys() <= RATES, rates.keys()
+    assert rates.keys() <= set(RATES), rates.keys()
     _write(key, **rates)
 
 

@@ -2,10 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from django.db import connection
-
 from billing import money
 from billing.serializers import BalanceSerializer
+from gateway_project.db import cell
 from gateway_project.text import dollars, timestamps
 from keys import summaries
 from keys.limits import rate_limits, requests_in_flight, spending
@@ -75,9 +74,7 @@ class Sums(NamedTuple):
 
 def read_sums(key: ApiKey) -> dict[str, Sums]:
     """Return what the key used ``today``, ``thisWeek``, which begins on Monday, ``thisMonth`` and in ``total``."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SUMS, [key.pk])
-        return {name: Sums(*map(int, totals)) for name, *totals in cursor.fetchall()}
+    return {name: Sums(*map(int, totals)) for name, *totals in cell.execute(_SUMS, [key.pk])}
 
 
 def _described(sums: Sums) -> dict[str, Any]:

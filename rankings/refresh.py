@@ -24,7 +24,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import QuerySet
 
 from completions.models import Category
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 from rankings.identity import mapping
 from rankings.models import Entry, Snapshot, Source, SourceState, Standing
 from rankings.publishing import doubts, publication
@@ -95,16 +95,13 @@ def _lock(source: Source) -> Iterator[bool]:
         yield True
         return
     key = [zlib.crc32(b"rankings.refresh") - 2**31, list(Source).index(source)]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", key)
-        is_ours = bool(cursor.fetchone()[0])
+    [(is_ours,)] = cell.execute("SELECT pg_try_advisory_lock(%s, %s)", key)
     try:
         yield is_ours
     finally:
         # Where the connection broke meanwhile, the lock went with it.
         if is_ours and connection.connection is not None and not connection.connection.closed:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", key)
+            cell.execute("SELECT pg_advisory_unlock(%s, %s)", key)
 
 
 # --- Fetching --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -97,8 +97,8 @@ def _find_in_cell(usable: list[Finder], term: str) -> list[Found]:
     """Return what is found of the current cell; in the first, also of what all cells share."""
     if cell.current() != cell.FIRST:
         usable = [finder for finder in usable if issubclass(finder.model, OwnedModel)]
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(NO_SEQUENTIAL_SCANS)
+    with transaction.atomic():
+        cell.execute(NO_SEQUENTIAL_SCANS)
         return list(islice(_rows(usable, term), FOUND_MAX + 1))
 
 

@@ -35,8 +35,7 @@ def ready(request: HttpRequest) -> HttpResponse:
 def _unreadiness() -> Exception | None:
     try:
         with pool.time_limit():
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT 1")
+            cell.execute("SELECT 1")
             require_migrated()
         pool.release_connection()
         for app in app_config.installed():

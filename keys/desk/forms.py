@@ -10,7 +10,7 @@ from billing.forms import DollarsField
 from gateway_project.db import pool
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.text import dollars, number_fields
-from keys import summaries
+from keys import lifecycle, summaries
 from keys.forms import NO_LIMIT, TYPES, LimitForm
 from keys.models import RATE_MAX, ApiKey
 
@@ -79,9 +79,6 @@ def _rate(label: str) -> number_fields.IntegerField:
     return number_fields.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
 
 
-_RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
-
-
 class RatesForm(ReasonForm):
     """How much a key may send. An empty field: as its account says, or else the deployment."""
 
@@ -89,21 +86,21 @@ class RatesForm(ReasonForm):
     requests_per_minute = _rate("Requests per minute")
     tokens_per_minute = _rate("Tokens per minute")
     requests_in_flight_max = _rate("Requests at a time")
-    field_order = _RATES
+    field_order = lifecycle.RATES
 
     def __init__(self, key: ApiKey, *args: Any) -> None:
-        super().__init__(key, *args, initial={name: getattr(key, name) for name in _RATES})
+        super().__init__(key, *args, initial={name: getattr(key, name) for name in lifecycle.RATES})
 
     def facts(self) -> dict[str, str]:
-        values = {name: getattr(self.subject, name) for name in _RATES}
+        values = {name: getattr(self.subject, name) for name in lifecycle.RATES}
         return {name: "empty" if value is None else str(value) for name, value in values.items()}
 
     def clean(self) -> dict[str, Any]:
-        if not set(_RATES) <= set(self.data):  # a form that lost its fields must not clear a limit
+        if not set(lifecycle.RATES) <= set(self.data):  # a form that lost its fields must not clear a limit
             raise forms.ValidationError("This form is damaged. Open it again.")
         return super().clean()
 
     @property
     def rates(self) -> dict[str, int | None]:
         """The arguments of ``lifecycle.set_rates``."""
-        return {name: self.cleaned_data[name] for name in _RATES}
+        return {name: self.cleaned_data[name] for name in lifecycle.RATES}

@@ -29,8 +29,9 @@ def _keys(request: HttpRequest, account: Account) -> dict[str, Any]:
     acts = [(name, words) for name, permission, words in _ACTS if request.user.has_perm(permission)]
     rows = []
     for summary in summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time()):
-        links = [{"words": words, "address": reverse(f"admin:keys_apikey_{name}", args=[summary.id])} for name, words in acts]
-        rows.append({"summary": summary, "acts": [] if summary.is_revoked else links})
+        possible = () if summary.is_revoked else acts
+        links = [{"words": words, "address": reverse(f"admin:keys_apikey_{act}", args=[summary.id])} for act, words in possible]
+        rows.append({"summary": summary, "acts": links})
     return {"keys": rows, "has_acts": bool(acts), "count": keys.count()}
 
 

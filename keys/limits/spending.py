@@ -102,12 +102,12 @@ def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> di
 
     Rows of other keys are left out: those that another transaction has locked, which a batch skips.
     """
-    windows: dict[str, SpendingWindow | None] = dict.fromkeys([key.id for key in keys])
-    periods = {key.id: key.spending_period for key in keys}
+    by_id = {key.id: key for key in keys}
+    windows: dict[str, SpendingWindow | None] = dict.fromkeys(by_id)
     for key_id, _, limit_cents, first, spent_nanos, held_nanos in rows:
-        if limit_cents is not None and key_id in periods:
+        if limit_cents is not None and key_id in by_id:
             first_day = date.fromisoformat(first)
-            reset = resets_at(periods[key_id], first_day)
+            reset = resets_at(by_id[key_id].spending_period, first_day)
             windows[key_id] = SpendingWindow(money.nanos(limit_cents), spent_nanos, held_nanos, first_day, reset)
     return windows
 

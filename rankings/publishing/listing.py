@@ -4,6 +4,7 @@ They are made anew when the publication number has changed, checked once per sec
 every few seconds. So a reply costs no query, and continues while the database is unavailable.
 """
 
+import functools
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ class PublishedRankings:
     unpriced_ids: frozenset[str]  # of the models that the catalog has beside them
     leaderboards: dict[tuple[str, str], list[RankedEntry]]  # by source and board; in the order of model ids
 
-    @property
+    @functools.cached_property
     def makers(self) -> set[str]:
         return {model.maker for model in self.models.values()}
 

@@ -12,11 +12,11 @@ what it says, and how the formula reads this.
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 from rankings.models import DailyRank, Entry, Publication, Source, SourceState
 from rankings.publishing import external, internal, routable_aliases
 from rankings.scoring import priced_models
@@ -38,8 +38,8 @@ def publish(*sources: Source | str) -> int:
 
 @transaction.atomic
 def _replace(source: Source) -> int:
-    with connection.cursor() as cursor:  # wait until no other transaction publishes this source, and keep others waiting
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
+    # Wait until no other transaction publishes this source, and keep others waiting.
+    cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
     now = pool.database_time()
     models = priced_models.priced_models()
     entries = internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)

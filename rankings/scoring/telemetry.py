@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
 from completions.models import Completion
-from gateway_project.db import everywhere
+from gateway_project.db import cell, everywhere
 
 # Only the newest completions are read, so that the query costs no more on a busy gateway.
 COMPLETIONS_MAX = 200_000
@@ -39,9 +38,7 @@ def speeds(now: datetime) -> dict[str, MeasuredSpeed]:
 
 def _read(since: datetime) -> list[Any]:
     streams_min = settings.RANKINGS_SPEED_STREAMS_MIN
-    with connection.cursor() as cursor:
-        cursor.execute(_SPEEDS, [Completion.least_id(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
-        return list(cursor.fetchall())
+    return cell.execute(_SPEEDS, [Completion.least_id(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
 
 
 # Tokens per second are those of the whole reply, over the time from the request to the last token: the provider counts
