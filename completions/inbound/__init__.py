@@ -9,6 +9,7 @@ tool_names       names of tools as providers take them
 input_tokens     how many tokens a prompt is likely to have
 events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
+request_fields   what OpenAPI says of fields that several languages have
 quote_object     what a request would cost
 chat_completions OpenAI's chat completions, quotes and usage
 model_lists      the models, in the shapes of OpenAI and Anthropic

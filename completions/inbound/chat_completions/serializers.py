@@ -9,6 +9,7 @@ from django.conf import settings
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
 from rest_framework import serializers
 
+from completions.inbound import request_fields
 from completions.models import Completion
 from completions.pricing import meters
 from completions.request import cache_marks, reasoning, schema, serving
@@ -16,6 +17,7 @@ from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.fields import (
+    AnyObject,
     Array,
     Choice,
     Constant,
@@ -31,20 +33,12 @@ from gateway_project.web.openapi.fields import (
     TextOr,
     optional,
     shape,
+    variant,
 )
 from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
-
-
 _NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
-_OBJECT = {"type": "object", "additionalProperties": True}
-TAGS = {
-    "type": "object",
-    "maxProperties": schema.TAGS_MAX,
-    "propertyNames": {"minLength": 1, "maxLength": schema.TAG_NAME_CHARACTERS_MAX},
-    "additionalProperties": {"type": "string", "maxLength": schema.LABEL_CHARACTERS_MAX},
-}
 
 
 # --- The request ----------------------------------------------------------------------------------------------------
@@ -83,19 +77,11 @@ def _parts(**options: Any) -> TextOr:
     part = OneOf(
         "ChatCompletionContentPart",
         [
-            shape("ChatCompletionContentPartText", type=Constant("text"), text=Text("The text.")),
-            shape("ChatCompletionContentPartImage", type=Constant("image_url"), image_url=ImageUrl(help_text="The image.")),
-            shape(
-                "ChatCompletionContentPartInputAudio",
-                type=Constant("input_audio"),
-                input_audio=InputAudio(help_text="The audio."),
-            ),
-            shape("ChatCompletionContentPartFile", type=Constant("file"), file=AttachedFile(help_text="The file.")),
-            shape(
-                "ChatCompletionContentPartRefusal",
-                type=Constant("refusal"),
-                refusal=Text("What the model said when it refused."),
-            ),
+            variant("ChatCompletionContentPartText", "text", text=Text("The text.")),
+            variant("ChatCompletionContentPartImage", "image_url", image_url=ImageUrl(help_text="The image.")),
+            variant("ChatCompletionContentPartInputAudio", "input_audio", input_audio=InputAudio(help_text="The audio.")),
+            variant("ChatCompletionContentPartFile", "file", file=AttachedFile(help_text="The file.")),
+            variant("ChatCompletionContentPartRefusal", "refusal", refusal=Text("What the model said when it refused.")),
         ],
     )
     return TextOr(Array(part), **options)
@@ -147,20 +133,20 @@ class ChatCompletionRequestMessage(Shape):
 class FunctionDefinition(Shape):
     name = SchemaField(_NAME, "The name by which the model calls it.")
     description = optional(Text, "What it does, for the model.")
-    parameters = optional(SchemaField, _OBJECT, "A JSON schema of its arguments.")
+    parameters = optional(AnyObject, "A JSON schema of its arguments.")
     strict = optional(Flag, "Whether the arguments always follow the schema.")
 
 
 class ChatCompletionTool(Shape):
     type = Choice(("function", "custom"), "The kind of tool.")
     function = FunctionDefinition(required=False, help_text="The function, where the type is function.")
-    custom = optional(SchemaField, _OBJECT, "The name, description and format of the tool, where the type is custom.")
+    custom = optional(AnyObject, "The name, description and format of the tool, where the type is custom.")
 
 
 class JsonSchemaFormat(Shape):
     name = SchemaField(_NAME, "The name of the schema.")
     description = optional(Text, "What the reply is, for the model.")
-    schema = optional(SchemaField, _OBJECT, "The JSON schema of the reply.")
+    schema = optional(AnyObject, "The JSON schema of the reply.")
     strict = optional(Flag, "Whether the reply always follows the schema.")
 
 
@@ -199,12 +185,12 @@ class Moderation(Shape):
 
 class Prediction(Shape):
     type = Constant("content")
-    content = TextOr(Array(SchemaField(_OBJECT)), "What the reply will likely have.")
+    content = TextOr(Array(AnyObject()), "What the reply will likely have.")
 
 
 class WebSearchOptions(Shape):
     search_context_size = optional(Choice, serving.SEARCH_SIZES, "How much of what is found the model reads.")
-    user_location = optional(SchemaField, _OBJECT, "Where the user is.")
+    user_location = optional(AnyObject, "Where the user is.")
 
 
 class Serving(Shape):
@@ -218,7 +204,6 @@ class Serving(Shape):
     moderation = optional(Moderation, help_text="What OpenAI is to check, and whether that blocks the reply.")
 
 
-_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
 _STOP = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": schema.STOPS_MAX}]}
 _MODALITIES = {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string", "const": "text"}}
 _LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
@@ -238,7 +223,7 @@ class ProviderPreferences(Shape):
     ignore = optional(Array, Text(), "These are not asked.", max_length=schema.PROVIDERS_MAX)
     sort = optional(Choice, schema.PROVIDER_SORTS, "How the others are ordered, as of the last hour.")
     max_price = optional(SchemaField, _MAX_PRICE, "The maximum price of a model, in US dollars per million tokens.")
-    min_quality = optional(Number, "The least quality of the model that an alias stands for.", min_value=0, max_value=100)
+    min_quality = optional(Number, "The least quality of the model that an alias stands for.", 0, 100)
     allow_fallbacks = optional(Flag, "false: only those of order are asked, or one provider without an order.")
     require_parameters = optional(Flag, "true: only providers are asked that are sent every field of the request.")
 
@@ -246,10 +231,7 @@ class ProviderPreferences(Shape):
 class ReasoningOptions(Shape):
     effort = optional(Choice, schema.REASONING_EFFORTS, "As reasoning_effort.")
     max_tokens = optional(
-        Integer,
-        "Instead of effort: about as many tokens. Less than max_tokens.",
-        min_value=1,
-        max_value=reasoning.BUDGET_TOKENS_MAX,
+        Integer, "Instead of effort: about as many tokens. Less than max_tokens.", 1, reasoning.BUDGET_TOKENS_MAX
     )
     exclude = optional(Flag, "true: the reply shows no reasoning.")
     enabled = optional(Flag, "true: with medium effort, if nothing else is said; false: none.")
@@ -263,13 +245,8 @@ class UsageOptions(Shape):
     description="A null counts as absent. Fields that are not listed are passed on to providers that accept them."
 )
 class ChatCompletionRequest(Serving):
-    model = Text("An id of GET /v1/models that is available.", min_length=1, max_length=schema.MODEL_CHARACTERS_MAX)
-    models = optional(
-        Array,
-        Text(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
-        "Models to try in turn when the first cannot serve the request.",
-        max_length=schema.FALLBACKS_MAX,
-    )
+    model = request_fields.model()
+    models = request_fields.models()
     provider = optional(ProviderPreferences, help_text="Which providers may answer.")
     messages = Array(
         ChatCompletionRequestMessage(),
@@ -278,37 +255,26 @@ class ChatCompletionRequest(Serving):
         max_length=settings.REQUEST_MESSAGES_MAX,
     )
     max_tokens = optional(
-        Integer,
-        "Maximum tokens to generate for each choice, up to the model's max_output_tokens.",
-        min_value=1,
-        max_value=schema.MAX_TOKENS_MAX,
+        Integer, "Maximum tokens to generate for each choice, up to the model's max_output_tokens.", 1, schema.MAX_TOKENS_MAX
     )
-    max_completion_tokens = optional(
-        Integer, "Another name for max_tokens. Send one of the two.", min_value=1, max_value=schema.MAX_TOKENS_MAX
-    )
-    temperature = optional(Number, "How much chance decides: the higher, the more varied.", min_value=0, max_value=2)
-    top_p = optional(
-        Number, "The model chooses among the likeliest tokens that together have this probability.", min_value=0, max_value=1
-    )
+    max_completion_tokens = optional(Integer, "Another name for max_tokens. Send one of the two.", 1, schema.MAX_TOKENS_MAX)
+    temperature = request_fields.temperature(2)
+    top_p = request_fields.top_p()
     frequency_penalty = optional(
-        Number, "Makes tokens less likely the more often they occur already; below 0, more likely.", min_value=-2, max_value=2
+        Number, "Makes tokens less likely the more often they occur already; below 0, more likely.", -2, 2
     )
-    presence_penalty = optional(
-        Number, "Makes tokens less likely that occur already; below 0, more likely.", min_value=-2, max_value=2
-    )
-    n = optional(Integer, "How many replies.", min_value=1, max_value=schema.CHOICES_MAX)
+    presence_penalty = optional(Number, "Makes tokens less likely that occur already; below 0, more likely.", -2, 2)
+    n = optional(Integer, "How many replies.", 1, schema.CHOICES_MAX)
     stop = optional(SchemaField, _STOP, "Texts at which the model stops.")
-    seed = optional(
-        Integer, "Makes a repetition likely to give the same reply.", min_value=schema.SEED_MIN, max_value=schema.SEED_MAX
-    )
+    seed = optional(Integer, "Makes a repetition likely to give the same reply.", schema.SEED_MIN, schema.SEED_MAX)
     logit_bias = optional(SchemaField, _LOGIT_BIAS, "By token: how much likelier, or less likely, it becomes.")
     logprobs = optional(Flag, "Whether the reply has the probabilities of its tokens.")
-    top_logprobs = optional(Integer, "How many other tokens it names for each. Only with logprobs.", min_value=0, max_value=20)
+    top_logprobs = optional(Integer, "How many other tokens it names for each. Only with logprobs.", 0, 20)
     tools = optional(Array, ChatCompletionTool(), "What the model may call.", min_length=1, max_length=schema.TOOLS_MAX)
     functions = optional(
         Array, FunctionDefinition(), "OpenAI's older form of tools.", min_length=1, max_length=schema.TOOLS_MAX
     )
-    tool_choice = optional(SchemaField, _TOOL_CHOICE, "none, auto, required, or an object that names a tool.")
+    tool_choice = request_fields.tool_choice(required=False)
     parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
     response_format = optional(ReplyFormat, help_text="The format of the reply.")
     reasoning_effort = optional(Choice, schema.REASONING_EFFORTS, "How much the model thinks.")
@@ -317,14 +283,12 @@ class ChatCompletionRequest(Serving):
     modalities = optional(SchemaField, _MODALITIES, "Replies are text.")
     prediction = optional(Prediction, help_text="No provider is sent it: no price covers it.")
     web_search_options = optional(WebSearchOptions, help_text="No provider is sent it: no price covers it.")
-    user = optional(Text, "Your own id of who asks. The usage page groups by it.", max_length=schema.LABEL_CHARACTERS_MAX)
-    safety_identifier = optional(Text, "OpenAI's newer name for user.", max_length=schema.LABEL_CHARACTERS_MAX)
+    user = request_fields.user()
+    safety_identifier = request_fields.user("OpenAI's newer name for user.")
     prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
-    metadata = optional(
-        SchemaField,
-        TAGS,
+    metadata = request_fields.tags(
         f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
-        "The usage page groups by them.",
+        "The usage page groups by them."
     )
     store = optional(Flag, "Has no effect: no prompt and no reply is stored.")
     stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
@@ -369,7 +333,7 @@ class ChatCompletionMessage(Shape):
 class ChatCompletionChoice(Shape):
     index = Integer("The number of the choice, from 0.")
     message = ChatCompletionMessage(help_text="What the model says.")
-    logprobs = optional(SchemaField, _OBJECT, _LOGPROBS_HELP)
+    logprobs = optional(AnyObject, _LOGPROBS_HELP)
     finish_reason = Text(_FINISH_REASONS)
 
 
@@ -437,7 +401,7 @@ class ChatCompletionChunkDelta(Shape):
 class ChatCompletionChunkChoice(Shape):
     index = Integer("The number of the choice, from 0.")
     delta = ChatCompletionChunkDelta(help_text="What follows what was sent before.")
-    logprobs = optional(SchemaField, _OBJECT, _LOGPROBS_HELP)
+    logprobs = optional(AnyObject, _LOGPROBS_HELP)
     finish_reason = optional(Text, f"{_FINISH_REASONS} null before the end.")
 
 
@@ -497,7 +461,7 @@ class PastCompletion(Shape):
     created = Integer("Unix time in seconds.")
     request_id = Text("The x-request-id of its reply.", allow_null=True)
     user = Text("As its request said: user, or else safety_identifier.", allow_null=True)
-    metadata = SchemaField(TAGS, "As its request said.")
+    metadata = SchemaField(request_fields.TAGS, "As its request said.")
     key = Text("The id of the key that sent it.")
     model = Text("The model that answered; while it runs, perhaps the one that was asked for.")
     provider = Text("The provider that answered, or was asked last.")

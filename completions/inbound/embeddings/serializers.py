@@ -2,9 +2,9 @@
 
 from drf_spectacular.utils import extend_schema_serializer
 
-from completions.inbound.chat_completions.serializers import TAGS, ProviderPreferences
+from completions.inbound import request_fields
+from completions.inbound.chat_completions.serializers import ProviderPreferences
 from completions.inbound.embeddings import request
-from completions.request import schema
 from gateway_project.web.openapi.fields import Choice, Constant, Count, Integer, Number, SchemaField, Shape, Text, optional
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -22,23 +22,20 @@ _EMBEDDING = {"oneOf": [{"type": "array", "items": {"type": "number"}}, {"type":
 
 @extend_schema_serializer(description="A null counts as absent. Other fields are refused.")
 class EmbeddingRequest(Shape):
-    model = Text("An id of GET /v1/models whose kind is embedding.", min_length=1, max_length=schema.MODEL_CHARACTERS_MAX)
+    model = request_fields.model("An id of GET /v1/models whose kind is embedding.")
     input = SchemaField(
         _INPUT, f"A text, or an array of tokens; or many. At most {request.TOKENS_MAX:,} tokens in total, as estimated."
     )
     dimensions = optional(
-        Integer,
-        "How many numbers each embedding has. A model that cannot choose refuses it.",
-        min_value=1,
-        max_value=request.DIMENSIONS_MAX,
+        Integer, "How many numbers each embedding has. A model that cannot choose refuses it.", 1, request.DIMENSIONS_MAX
     )
     encoding_format = optional(
         Choice,
         request.ENCODING_FORMATS,
         "float (the default): numbers. base64: numbers of 32 bits each, the lowest byte first.",
     )
-    user = optional(Text, "An id of your end user.", max_length=schema.LABEL_CHARACTERS_MAX)
-    metadata = optional(SchemaField, TAGS, "Tags of your own.")
+    user = request_fields.user("An id of your end user.")
+    metadata = request_fields.tags("Tags of your own.")
     provider = optional(ProviderPreferences, help_text="Which providers may answer.")
 
 

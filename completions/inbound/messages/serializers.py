@@ -5,29 +5,32 @@ from typing import Any
 from django.conf import settings
 from drf_spectacular.utils import extend_schema_serializer
 
+from completions.inbound import request_fields
 from completions.inbound.messages import content as message_content
 from completions.inbound.messages import request, tools
 from completions.request import reasoning, schema
 from gateway_project.web.openapi.fields import (
+    AnyObject,
     Array,
     Choice,
     Constant,
     Count,
+    Described,
     Flag,
     Integer,
-    Number,
     OneOf,
     SchemaField,
     Shape,
     Text,
     TextOr,
+    component_name,
     one_of,
     optional,
     shape,
+    variant,
 )
 
 DISPLAYS = ("summarized", "omitted")
-_OBJECT = {"type": "object", "additionalProperties": True}
 _BLOCK = {
     "type": "object",
     "required": ["type"],
@@ -55,11 +58,9 @@ class MessageTool(Shape):
     )
     name = Text("The name by which the model calls it.")
     description = Text("What it does, for the model.", required=False)
-    input_schema = SchemaField(_OBJECT, "A JSON schema of its input. Anthropic's own have none.", required=False)
-    input_examples = Array(SchemaField(_OBJECT), "Examples of its input, for Claude.", required=False)
-    max_uses = Integer(
-        "Maximum searches of the web. Required with it.", required=False, min_value=1, max_value=tools.SEARCHES_MAX
-    )
+    input_schema = AnyObject("A JSON schema of its input. Anthropic's own have none.", required=False)
+    input_examples = Array(AnyObject(), "Examples of its input, for Claude.", required=False)
+    max_uses = Integer("Maximum searches of the web. Required with it.", 1, tools.SEARCHES_MAX, required=False)
     defer_loading = Flag("Whether Claude is told of it only when it is found.", required=False)
 
 
@@ -77,81 +78,73 @@ class MessageThinking(Shape):
 
 class MessageOutputConfig(Shape):
     effort = Choice(request.EFFORTS, "How much the model thinks.", required=False)
-    format = SchemaField(_OBJECT, "The format of the reply: json_schema, with a schema.", required=False)
+    format = AnyObject("The format of the reply: json_schema, with a schema.", required=False)
 
 
 class MessageTokensCountRequest(Shape):
-    model = Text("An id of GET /v1/models that is available.", min_length=1, max_length=schema.MODEL_CHARACTERS_MAX)
+    model = request_fields.model()
     messages = Array(
         MessageParam(), "The conversation, from its beginning.", min_length=1, max_length=settings.REQUEST_MESSAGES_MAX
     )
     system = _blocks(required=False, allow_null=True, help_text="What the model is told first: text, or blocks of text.")
     tools = optional(Array, MessageTool(), "What the model may call.", max_length=schema.TOOLS_MAX)
-    tool_choice = optional(SchemaField, _OBJECT, "auto, any, none, or a tool by its name.")
+    tool_choice = optional(AnyObject, "auto, any, none, or a tool by its name.")
     thinking = optional(MessageThinking, help_text="Whether the model thinks first.")
     output_config = optional(MessageOutputConfig, help_text="How much the model thinks, and the format of its reply.")
-    cache_control = optional(SchemaField, _OBJECT, "Caches the prompt, for five minutes or an hour.")
+    cache_control = optional(AnyObject, "Caches the prompt, for five minutes or an hour.")
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
 class MessageRequest(MessageTokensCountRequest):
     max_tokens = Integer(
-        "Maximum tokens to generate. A model that generates fewer is asked for its maximum.",
-        min_value=1,
-        max_value=schema.MAX_TOKENS_MAX,
+        "Maximum tokens to generate. A model that generates fewer is asked for its maximum.", 1, schema.MAX_TOKENS_MAX
     )
-    models = optional(
-        Array,
-        Text(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
-        "Models to try in turn when the first cannot serve the request.",
-        max_length=schema.FALLBACKS_MAX,
-    )
-    provider = optional(SchemaField, _OBJECT, "Which providers may answer: order, only and ignore.")
+    models = request_fields.models()
+    provider = optional(AnyObject, "Which providers may answer: order, only and ignore.")
     stop_sequences = optional(Array, Text(), "Texts at which the model stops.", max_length=schema.STOPS_MAX)
-    temperature = optional(Number, "How much chance decides: the higher, the more varied.", min_value=0, max_value=1)
-    top_p = optional(
-        Number, "The model chooses among the likeliest tokens that together have this probability.", min_value=0, max_value=1
-    )
-    top_k = optional(
-        Integer, "The model chooses among so many of the likeliest tokens.", min_value=1, max_value=request.TOP_K_MAX
-    )
-    context_management = optional(SchemaField, _OBJECT, "May only ask to keep the whole conversation.")
-    metadata = optional(SchemaField, _OBJECT, "user_id, a string: your own id of who asks.")
+    temperature = request_fields.temperature(1)
+    top_p = request_fields.top_p()
+    top_k = optional(Integer, "The model chooses among so many of the likeliest tokens.", 1, request.TOP_K_MAX)
+    context_management = optional(AnyObject, "May only ask to keep the whole conversation.")
+    metadata = optional(AnyObject, "user_id, a string: your own id of who asks.")
     service_tier = optional(Choice, ("auto", "standard_only"), "standard_only: no other tier.")
     stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
 
 
+def _block(kind: str, **fields: Any) -> Described:
+    return variant(f"{component_name(kind)}Block", kind, **fields)
+
+
+def _event(kind: str, about: str, **fields: Any) -> Described:
+    return variant(f"{component_name(kind)}Event", kind, Shape, about, **fields)
+
+
 _BLOCKS = [
-    shape(
-        "TextBlock",
-        type=Constant("text"),
+    _block(
+        "text",
         text=Text("What the model says."),
-        citations=optional(Array, SchemaField(_OBJECT), "What it cites, as Anthropic sends it."),
+        citations=optional(Array, AnyObject(), "What it cites, as Anthropic sends it."),
     ),
-    shape(
-        "ThinkingBlock",
-        type=Constant("thinking"),
+    _block(
+        "thinking",
         thinking=Text("What the model shows of its thinking."),
         signature=Text("Anthropic's mark of its own models' thinking. Empty for other models."),
     ),
-    shape("RedactedThinkingBlock", type=Constant("redacted_thinking"), data=Text("Thinking that only Anthropic can read.")),
-    shape(
-        "ToolUseBlock",
-        type=Constant("tool_use"),
+    _block("redacted_thinking", data=Text("Thinking that only Anthropic can read.")),
+    _block(
+        "tool_use",
         id=Text("The id of the call. Its result repeats it as tool_use_id."),
         name=Text("The tool that the model calls."),
-        input=SchemaField(_OBJECT, "What the model gives to it."),
+        input=AnyObject("What the model gives to it."),
     ),
-    shape(
-        "ServerToolUseBlock",
-        type=Constant("server_tool_use"),
+    _block(
+        "server_tool_use",
         id=Text("The id of the search. What it found repeats it as tool_use_id."),
         name=Constant("web_search"),
-        input=SchemaField(_OBJECT, "What is searched for."),
+        input=AnyObject("What is searched for."),
     ),
-    shape(
-        "WebSearchToolResultBlock",
-        type=Constant("web_search_tool_result"),
+    _block(
+        "web_search_tool_result",
         tool_use_id=Text("The id of the search."),
         content=SchemaField({}, "What it found, or why it failed, as Anthropic sends it."),
     ),
@@ -171,9 +164,9 @@ class MessageUsage(Shape):
     cache_read_input_tokens = Count("Tokens that were read from a cache.")
     output_tokens = Count("Tokens that were generated, thinking included.")
     output_tokens_details = OutputTokensDetails(help_text="How many of them were thinking.")
-    cache_creation = optional(SchemaField, _OBJECT, "Tokens written to a cache, by how long it keeps them: Anthropic's.")
+    cache_creation = optional(AnyObject, "Tokens written to a cache, by how long it keeps them: Anthropic's.")
     service_tier = optional(Text, "The tier that answered. Anthropic's.")
-    server_tool_use = optional(SchemaField, _OBJECT, "How often tools ran at Anthropic: web_search_requests.")
+    server_tool_use = optional(AnyObject, "How often tools ran at Anthropic: web_search_requests.")
     cost = SchemaField({"type": "number", "minimum": 0}, "In US dollars, exactly. null: not known yet.", allow_null=True)
 
 
@@ -194,9 +187,7 @@ MessageTokensCount = shape("MessageTokensCount", input_tokens=Integer("The token
 class AnthropicErrorDetails(Shape):
     type = Text("The kind of error, as Anthropic's API has it. For programs.")
     message = Text("For people; the words may change. It begins with the field that is wrong.")
-    details = SchemaField(
-        _OBJECT, "For programs: of a refused thread, a model that is not found, or a refusal for money.", required=False
-    )
+    details = AnyObject("For programs: of a refused thread, a model that is not found, or a refusal for money.", required=False)
 
 
 @extend_schema_serializer(description="An error, as Anthropic's API has it.")
@@ -207,15 +198,11 @@ class AnthropicErrorResponse(Shape):
 
 
 _DELTAS = [
-    shape("TextDelta", type=Constant("text_delta"), text=Text("More text.")),
-    shape("InputJsonDelta", type=Constant("input_json_delta"), partial_json=Text("More of the JSON of the input.")),
-    shape("ThinkingDelta", type=Constant("thinking_delta"), thinking=Text("More of the model's thinking.")),
-    shape("SignatureDelta", type=Constant("signature_delta"), signature=Text("The signature of the thinking, at its end.")),
-    shape(
-        "CitationsDelta",
-        type=Constant("citations_delta"),
-        citation=SchemaField(_OBJECT, "What the text cites, as Anthropic sends it."),
-    ),
+    variant("TextDelta", "text_delta", text=Text("More text.")),
+    variant("InputJsonDelta", "input_json_delta", partial_json=Text("More of the JSON of the input.")),
+    variant("ThinkingDelta", "thinking_delta", thinking=Text("More of the model's thinking.")),
+    variant("SignatureDelta", "signature_delta", signature=Text("The signature of the thinking, at its end.")),
+    variant("CitationsDelta", "citations_delta", citation=AnyObject("What the text cites, as Anthropic sends it.")),
 ]
 
 
@@ -227,39 +214,29 @@ class MessageDelta(Shape):
 STREAM_EVENT = one_of(
     "MessageStreamEvent",
     [
-        shape(
-            "MessageStartEvent",
-            Shape,
-            "The beginning of the message.",
-            type=Constant("message_start"),
-            message=Message(help_text="The message, before it has content."),
+        _event(
+            "message_start", "The beginning of the message.", message=Message(help_text="The message, before it has content.")
         ),
-        shape(
-            "ContentBlockStartEvent",
-            Shape,
+        _event(
+            "content_block_start",
             "The beginning of a block.",
-            type=Constant("content_block_start"),
             index=Count(_INDEX),
             content_block=_content_block("The block, before it has text or input."),
         ),
-        shape(
-            "ContentBlockDeltaEvent",
-            Shape,
+        _event(
+            "content_block_delta",
             "More of a block.",
-            type=Constant("content_block_delta"),
             index=Count(_INDEX),
             delta=OneOf("ContentBlockDelta", _DELTAS, "What follows what was sent of the block before."),
         ),
-        shape("ContentBlockStopEvent", Shape, "The end of a block.", type=Constant("content_block_stop"), index=Count(_INDEX)),
-        shape(
-            "MessageDeltaEvent",
-            Shape,
+        _event("content_block_stop", "The end of a block.", index=Count(_INDEX)),
+        _event(
+            "message_delta",
             "Why the model stopped, and what it cost.",
-            type=Constant("message_delta"),
             delta=MessageDelta(help_text="Why the model stopped."),
             usage=MessageUsage(help_text="The tokens that are charged."),
         ),
-        shape("MessageStopEvent", Shape, "The end of the message.", type=Constant("message_stop")),
+        _event("message_stop", "The end of the message."),
         AnthropicErrorResponse,
     ],
 )

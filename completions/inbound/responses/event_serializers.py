@@ -1,16 +1,28 @@
 """Serializers that describe the events of a stream of OpenAI's Responses for OpenAPI, under OpenAI's names of them."""
 
+from typing import Any
+
 from drf_spectacular.utils import extend_schema_serializer
 
 from completions.inbound.responses.serializers import (
-    OBJECT,
     ModelResponse,
     ReasoningSummaryText,
     output_content,
     output_item,
     token_logprobs,
 )
-from gateway_project.web.openapi.fields import Constant, Count, SchemaField, Shape, Text, one_of, shape
+from gateway_project.web.openapi.fields import (
+    AnyObject,
+    Constant,
+    Count,
+    Described,
+    Shape,
+    Text,
+    component_name,
+    one_of,
+    shape,
+    variant,
+)
 from gateway_project.web.openapi.specification import ErrorDetailsSerializer
 
 
@@ -28,6 +40,10 @@ _OfPart = shape("_OfPart", _OfItem, content_index=Count("The place of the part i
 _OfSummary = shape("_OfSummary", _OfItem, summary_index=Count("The place of the part in the summary, from 0."))
 
 
+def _event(kind: str, base: Described, about: str, name: str = "", /, **fields: Any) -> Described:
+    return variant(f"Response{name or component_name(kind)}Event", f"response.{kind}", base, about, **fields)
+
+
 @extend_schema_serializer(description="The event before the last of a stream that failed.")
 class ResponseErrorEvent(_Event):
     type = Constant("error")
@@ -40,146 +56,80 @@ class ResponseErrorEvent(_Event):
 STREAM_EVENT = one_of(
     "ResponseStreamEvent",
     [
-        shape("ResponseCreatedEvent", _OfResponse, "The first event.", type=Constant("response.created")),
-        shape("ResponseInProgressEvent", _OfResponse, "The second event.", type=Constant("response.in_progress")),
-        shape(
-            "ResponseOutputItemAddedEvent",
+        _event("created", _OfResponse, "The first event."),
+        _event("in_progress", _OfResponse, "The second event."),
+        _event(
+            "output_item.added",
             _Event,
             "The beginning of an item.",
-            type=Constant("response.output_item.added"),
             output_index=Count("The place of the item in the output, from 0."),
             item=output_item("The item, before it has text or arguments."),
         ),
-        shape(
-            "ResponseContentPartAddedEvent",
+        _event(
+            "content_part.added",
             _OfPart,
             "The beginning of a part of a message.",
-            type=Constant("response.content_part.added"),
             part=output_content("The part, before it has text."),
         ),
-        shape(
-            "ResponseTextDeltaEvent",
-            _OfPart,
-            "More text.",
-            type=Constant("response.output_text.delta"),
-            delta=Text("More text."),
-            logprobs=token_logprobs(),
-        ),
-        shape(
-            "ResponseOutputTextAnnotationAddedEvent",
+        _event("output_text.delta", _OfPart, "More text.", "TextDelta", delta=Text("More text."), logprobs=token_logprobs()),
+        _event(
+            "output_text.annotation.added",
             _OfPart,
             "What a text cites.",
-            type=Constant("response.output_text.annotation.added"),
             annotation_index=Count("The place of the annotation, from 0."),
-            annotation=SchemaField(OBJECT, "As OpenAI sends it."),
+            annotation=AnyObject("As OpenAI sends it."),
         ),
-        shape(
-            "ResponseTextDoneEvent",
+        _event(
+            "output_text.done",
             _OfPart,
             "The end of a text.",
-            type=Constant("response.output_text.done"),
+            "TextDone",
             text=Text("The whole text."),
             logprobs=token_logprobs(),
         ),
-        shape(
-            "ResponseRefusalDeltaEvent",
-            _OfPart,
-            "More of what the model says instead, because it refuses.",
-            type=Constant("response.refusal.delta"),
-            delta=Text("More text."),
-        ),
-        shape(
-            "ResponseRefusalDoneEvent",
-            _OfPart,
-            "The end of a refusal.",
-            type=Constant("response.refusal.done"),
-            refusal=Text("The whole text."),
-        ),
-        shape(
-            "ResponseContentPartDoneEvent",
-            _OfPart,
-            "The end of a part of a message.",
-            type=Constant("response.content_part.done"),
-            part=output_content("The whole part."),
-        ),
-        shape(
-            "ResponseReasoningSummaryPartAddedEvent",
+        _event("refusal.delta", _OfPart, "More of what the model says instead, because it refuses.", delta=Text("More text.")),
+        _event("refusal.done", _OfPart, "The end of a refusal.", refusal=Text("The whole text.")),
+        _event("content_part.done", _OfPart, "The end of a part of a message.", part=output_content("The whole part.")),
+        _event(
+            "reasoning_summary_part.added",
             _OfSummary,
             "The beginning of what the model shows of its thinking.",
-            type=Constant("response.reasoning_summary_part.added"),
             part=ReasoningSummaryText(help_text="The part, before it has text."),
         ),
-        shape(
-            "ResponseReasoningSummaryTextDeltaEvent",
-            _OfSummary,
-            "More of the model's thinking.",
-            type=Constant("response.reasoning_summary_text.delta"),
-            delta=Text("More text."),
-        ),
-        shape(
-            "ResponseReasoningSummaryTextDoneEvent",
-            _OfSummary,
-            "The end of the model's thinking.",
-            type=Constant("response.reasoning_summary_text.done"),
-            text=Text("The whole text."),
-        ),
-        shape(
-            "ResponseReasoningSummaryPartDoneEvent",
+        _event("reasoning_summary_text.delta", _OfSummary, "More of the model's thinking.", delta=Text("More text.")),
+        _event("reasoning_summary_text.done", _OfSummary, "The end of the model's thinking.", text=Text("The whole text.")),
+        _event(
+            "reasoning_summary_part.done",
             _OfSummary,
             "The end of what the model shows of its thinking.",
-            type=Constant("response.reasoning_summary_part.done"),
             part=ReasoningSummaryText(help_text="The whole part."),
         ),
-        shape(
-            "ResponseFunctionCallArgumentsDeltaEvent",
-            _OfItem,
-            "More of the arguments of a function.",
-            type=Constant("response.function_call_arguments.delta"),
-            delta=Text("More of the JSON."),
+        _event(
+            "function_call_arguments.delta", _OfItem, "More of the arguments of a function.", delta=Text("More of the JSON.")
         ),
-        shape(
-            "ResponseFunctionCallArgumentsDoneEvent",
+        _event(
+            "function_call_arguments.done",
             _OfItem,
             "The end of the arguments of a function.",
-            type=Constant("response.function_call_arguments.done"),
             name=Text("The function that the model calls."),
             arguments=Text("A JSON object, as text."),
         ),
-        shape(
-            "ResponseCustomToolCallInputDeltaEvent",
-            _OfItem,
-            "More of the input of a custom tool.",
-            type=Constant("response.custom_tool_call_input.delta"),
-            delta=Text("More of the input."),
+        _event(
+            "custom_tool_call_input.delta", _OfItem, "More of the input of a custom tool.", delta=Text("More of the input.")
         ),
-        shape(
-            "ResponseCustomToolCallInputDoneEvent",
-            _OfItem,
-            "The end of the input of a custom tool.",
-            type=Constant("response.custom_tool_call_input.done"),
-            input=Text("The whole input."),
+        _event(
+            "custom_tool_call_input.done", _OfItem, "The end of the input of a custom tool.", input=Text("The whole input.")
         ),
-        shape(
-            "ResponseOutputItemDoneEvent",
+        _event(
+            "output_item.done",
             _Event,
             "The end of an item.",
-            type=Constant("response.output_item.done"),
             output_index=Count("The place of the item in the output, from 0."),
             item=output_item("The whole item."),
         ),
-        shape(
-            "ResponseCompletedEvent",
-            _OfResponse,
-            "The last event, with the whole reply and its usage.",
-            type=Constant("response.completed"),
-        ),
-        shape(
-            "ResponseIncompleteEvent",
-            _OfResponse,
-            "The last event of a reply that was cut short, with its usage.",
-            type=Constant("response.incomplete"),
-        ),
-        shape("ResponseFailedEvent", _OfResponse, "The last event of a stream that failed.", type=Constant("response.failed")),
+        _event("completed", _OfResponse, "The last event, with the whole reply and its usage."),
+        _event("incomplete", _OfResponse, "The last event of a reply that was cut short, with its usage."),
+        _event("failed", _OfResponse, "The last event of a stream that failed."),
         ResponseErrorEvent,
     ],
 )

@@ -2,10 +2,12 @@
 
 from drf_spectacular.utils import extend_schema_serializer
 
-from completions.inbound.chat_completions.serializers import TAGS, Serving
+from completions.inbound import request_fields
+from completions.inbound.chat_completions.serializers import Serving
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
 from gateway_project.web.openapi.fields import (
+    AnyObject,
     Array,
     Choice,
     Constant,
@@ -21,10 +23,9 @@ from gateway_project.web.openapi.fields import (
     TextOr,
     optional,
     shape,
+    variant,
 )
 
-OBJECT = {"type": "object", "additionalProperties": True}
-_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, OBJECT]}
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
 _STATUS = "in_progress, completed or incomplete."
@@ -37,10 +38,10 @@ class ModelResponseTool(Shape):
     type = Choice(tools.TYPES, "The kind of tool.")
     name = Text("The name by which the model calls it.", required=False)
     description = Text("What it does, for the model.", required=False)
-    parameters = optional(SchemaField, OBJECT, "Of a function: a JSON schema of its arguments.")
+    parameters = optional(AnyObject, "Of a function: a JSON schema of its arguments.")
     strict = optional(Flag, "Of a function: whether the arguments always follow the schema.")
-    format = SchemaField(OBJECT, "Of a custom tool: text, or a grammar.", required=False)
-    tools = Array(SchemaField(OBJECT), "Of a namespace: functions and custom tools.", required=False)
+    format = AnyObject("Of a custom tool: text, or a grammar.", required=False)
+    tools = Array(AnyObject(), "Of a namespace: functions and custom tools.", required=False)
 
 
 class ModelResponseReasoning(Shape):
@@ -51,7 +52,7 @@ class ModelResponseReasoning(Shape):
 class ModelResponseTextFormat(Shape):
     type = Choice(request.FORMATS, "Text, a JSON object, or JSON of a schema.")
     name = Text("The name of the schema.", required=False)
-    schema = SchemaField(OBJECT, "The JSON schema of the reply.", required=False)
+    schema = AnyObject("The JSON schema of the reply.", required=False)
     description = Text("What the reply is, for the model.", required=False)
     strict = optional(Flag, "Whether the reply always follows the schema.")
 
@@ -67,53 +68,43 @@ class ModelResponseText(Shape):
 class ModelResponseInputItem(Shape):
     type = Choice(items.ITEM_TYPES, "What it is. An item with a role is a message without it, too.", required=False)
     role = Choice(items.ROLES, "Who speaks, in a message.", required=False)
-    content = TextOr(Array(SchemaField(OBJECT)), "Of a message: text, or parts.", required=False)
+    content = TextOr(Array(AnyObject()), "Of a message: text, or parts.", required=False)
 
 
 class ContextManagement(Shape):
     type = Constant("compaction")
-    compact_threshold = optional(Integer, "From how many tokens on.", min_value=1, max_value=schema.MAX_TOKENS_MAX)
+    compact_threshold = optional(Integer, "From how many tokens on.", 1, schema.MAX_TOKENS_MAX)
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
 class ModelResponseRequest(Serving):
-    model = Text("An id of GET /v1/models that is available.", min_length=1, max_length=schema.MODEL_CHARACTERS_MAX)
+    model = request_fields.model()
     input = TextOr(Array(ModelResponseInputItem()), "Text of the user, or the items of the whole conversation.")
     instructions = optional(Text, "Come before the input.")
-    max_output_tokens = optional(Integer, "Maximum tokens to generate.", min_value=1, max_value=schema.MAX_TOKENS_MAX)
-    models = optional(
-        Array,
-        Text(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
-        "Models to try in turn when the first cannot serve the request.",
-        max_length=schema.FALLBACKS_MAX,
-    )
-    provider = optional(SchemaField, OBJECT, "Which providers may answer: order, only and ignore.")
+    max_output_tokens = optional(Integer, "Maximum tokens to generate.", 1, schema.MAX_TOKENS_MAX)
+    models = request_fields.models()
+    provider = optional(AnyObject, "Which providers may answer: order, only and ignore.")
     tools = optional(Array, ModelResponseTool(), "What the model may call.", max_length=schema.TOOLS_MAX)
-    tool_choice = optional(SchemaField, _TOOL_CHOICE, "none, auto, required, or an object that names a tool.")
+    tool_choice = request_fields.tool_choice(required=False)
     parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
     reasoning = optional(ModelResponseReasoning, help_text="How much the model thinks, and how much of it the reply shows.")
     max_tool_calls = optional(
-        Integer,
-        "Maximum calls of tools that run at OpenAI. Required with web_search.",
-        min_value=1,
-        max_value=request.SEARCHES_MAX,
+        Integer, "Maximum calls of tools that run at OpenAI. Required with web_search.", 1, request.SEARCHES_MAX
     )
     text = optional(ModelResponseText, help_text="The format of the reply, and how long it is to be.")
-    temperature = optional(Number, "How much chance decides: the higher, the more varied.", min_value=0, max_value=2)
-    top_p = optional(
-        Number, "The model chooses among the likeliest tokens that together have this probability.", min_value=0, max_value=1
-    )
+    temperature = request_fields.temperature(2)
+    top_p = request_fields.top_p()
     top_logprobs = optional(
         Integer,
         "How many other tokens the reply names for each of its own, with their probabilities.",
-        min_value=0,
-        max_value=request.TOP_LOGPROBS_MAX,
+        0,
+        request.TOP_LOGPROBS_MAX,
     )
     include = optional(Array, SchemaField(_INCLUDE), "What else the reply has, such as probabilities.")
-    metadata = optional(SchemaField, TAGS, "Tags of your own. The usage page groups by them.")
-    client_metadata = optional(SchemaField, OBJECT, "Codex's, about itself. No provider is sent it.")
-    user = optional(Text, "Your own id of who asks. The usage page groups by it.", max_length=schema.LABEL_CHARACTERS_MAX)
-    safety_identifier = optional(Text, "OpenAI's newer name for user.", max_length=schema.LABEL_CHARACTERS_MAX)
+    metadata = request_fields.tags("Tags of your own. The usage page groups by them.")
+    client_metadata = optional(AnyObject, "Codex's, about itself. No provider is sent it.")
+    user = request_fields.user()
+    safety_identifier = request_fields.user("OpenAI's newer name for user.")
     prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
     prompt_cache_retention = optional(Choice, request.CACHE_RETENTIONS, "How long OpenAI keeps the prompt in its cache.")
     truncation = optional(SchemaField, {"type": "string", "const": "disabled"}, "Nothing is taken out of a conversation.")
@@ -126,7 +117,7 @@ class ModelResponseRequest(Serving):
         "When to compact. The gateway does not by itself: it names the field in x-gateway-ignored-fields.",
     )
     stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
-    stream_options = optional(SchemaField, OBJECT, "include_obfuscation, which has no effect.")
+    stream_options = optional(AnyObject, "include_obfuscation, which has no effect.")
 
 
 # --- Items of the output ----------------------------------------------------------------------------------------------
@@ -141,7 +132,7 @@ class OutputAnnotation(Shape):
 
 
 def token_logprobs() -> Array:
-    return Array(SchemaField(OBJECT), "The probabilities of the tokens, if they were asked for.")
+    return Array(AnyObject(), "The probabilities of the tokens, if they were asked for.")
 
 
 class OutputText(Shape):
@@ -156,9 +147,7 @@ class ReasoningSummaryText(Shape):
     text = Text("What the model shows of its thinking.")
 
 
-OutputRefusal = shape(
-    "OutputRefusal", type=Constant("refusal"), refusal=Text("What the model says instead, because it refuses.")
-)
+OutputRefusal = variant("OutputRefusal", "refusal", refusal=Text("What the model says instead, because it refuses."))
 
 
 def output_content(help_text: str | None = None) -> OneOf:
@@ -205,36 +194,23 @@ _ITEMS: list[Described] = [
     ReasoningItem,
     FunctionToolCall,
     CustomToolCall,
-    shape(
-        "LocalShellToolCall",
-        _Call,
-        type=Constant("local_shell_call"),
-        action=SchemaField(OBJECT, "The command, as OpenAI's API has it."),
+    variant("LocalShellToolCall", "local_shell_call", _Call, action=AnyObject("The command, as OpenAI's API has it.")),
+    variant("ShellToolCall", "shell_call", _Call, action=AnyObject("The commands, as OpenAI's API has them.")),
+    variant(
+        "ApplyPatchToolCall", "apply_patch_call", _Call, operation=AnyObject("The change of a file, as OpenAI's API has it.")
     ),
-    shape(
-        "ShellToolCall",
-        _Call,
-        type=Constant("shell_call"),
-        action=SchemaField(OBJECT, "The commands, as OpenAI's API has them."),
-    ),
-    shape(
-        "ApplyPatchToolCall",
-        _Call,
-        type=Constant("apply_patch_call"),
-        operation=SchemaField(OBJECT, "The change of a file, as OpenAI's API has it."),
-    ),
-    shape(
+    variant(
         "ComputerToolCall",
+        "computer_call",
         _Call,
-        type=Constant("computer_call"),
-        actions=Array(SchemaField(OBJECT), "What to do in turn, as OpenAI's API has it."),
-        pending_safety_checks=Array(SchemaField(OBJECT), "Always empty."),
+        actions=Array(AnyObject(), "What to do in turn, as OpenAI's API has it."),
+        pending_safety_checks=Array(AnyObject(), "Always empty."),
     ),
-    shape(
+    variant(
         "ToolSearchCall",
+        "tool_search_call",
         _Call,
-        type=Constant("tool_search_call"),
-        arguments=SchemaField(OBJECT, "What the model searches for."),
+        arguments=AnyObject("What the model searches for."),
         execution=Constant("client"),
     ),
     shape(
@@ -242,7 +218,7 @@ _ITEMS: list[Described] = [
         id=Text("The id of the item."),
         type=Constant("web_search_call"),
         status=Text(_STATUS),
-        action=SchemaField(OBJECT, "What was searched for or opened, as OpenAI's API has it."),
+        action=AnyObject("What was searched for or opened, as OpenAI's API has it."),
     ),
     shape(
         "CompactionItem",
@@ -302,7 +278,7 @@ class ModelResponse(Shape):
     instructions = Text(f"As the request said. {_LONG}", allow_null=True)
     max_output_tokens = Integer("As the request said.", allow_null=True)
     max_tool_calls = Integer("As the request said.", allow_null=True)
-    metadata = SchemaField(TAGS, f"As the request said. {_LONG}", allow_null=True)
+    metadata = SchemaField(request_fields.TAGS, f"As the request said. {_LONG}", allow_null=True)
     parallel_tool_calls = Flag("As the request said; true by default.")
     previous_response_id = Text("As the request said.", allow_null=True)
     prompt_cache_key = Text(f"As the request said. {_LONG}", allow_null=True)
@@ -314,7 +290,7 @@ class ModelResponse(Shape):
     presence_penalty = Number("Always null.", allow_null=True)
     temperature = Number("As the request said.", allow_null=True)
     text = ModelResponseText(allow_null=True, help_text=f"As the request said; text by default. {_LONG}")
-    tool_choice = SchemaField(_TOOL_CHOICE, f"As the request said; auto by default. {_LONG}", allow_null=True)
+    tool_choice = request_fields.tool_choice(f"As the request said; auto by default. {_LONG}")
     tools = Array(ModelResponseTool(), f"As the request said. {_LONG}", allow_null=True)
     top_logprobs = Integer("As the request said; 0 by default.")
     top_p = Number("As the request said.", allow_null=True)
@@ -327,7 +303,7 @@ class CompactedResponse(Shape):
     object = Constant("response.compaction")
     created_at = Integer("Unix time in seconds.")
     model = Text("The model that wrote the summary.")
-    output = Array(SchemaField(OBJECT), "The messages of the user, and a compaction item.")
+    output = Array(AnyObject(), "The messages of the user, and a compaction item.")
     incomplete_details = IncompleteDetails(allow_null=True, help_text="Why the summary is incomplete.")
     usage = ModelResponseUsage(help_text="The tokens that are charged.")
 
@@ -343,7 +319,7 @@ class DeletedResponse(Shape):
 
 class ResponseItemList(Shape):
     object = Constant("list")
-    data = Array(SchemaField(OBJECT), "Items, each with an id.")  # type: ignore[assignment]
+    data = Array(AnyObject(), "Items, each with an id.")  # type: ignore[assignment]
     first_id = Text("The id of the first of them.", allow_null=True)
     last_id = Text("The id of the last of them.", allow_null=True)
     has_more = Flag("Whether there are more after the last.")

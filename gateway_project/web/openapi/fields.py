@@ -17,6 +17,16 @@ def shape(name: str, base: Described = Shape, about: str = "", /, **fields: Any)
     return described
 
 
+def variant(name: str, kind: str, base: Described = Shape, about: str = "", /, **fields: Any) -> Described:
+    """Return a shape whose ``type`` is always ``kind``, for ``one_of``."""
+    return shape(name, shape(name, base, type=Constant(kind)), about, **fields)
+
+
+def component_name(kind: str) -> str:
+    """Return the name of a shape after its type: MessageStart of message_start."""
+    return kind.title().replace("_", "").replace(".", "")
+
+
 class _SaysFirst:
     def __init__(self, help_text: str | None = None, **options: Any) -> None:
         super().__init__(help_text=help_text, **options)  # type: ignore[call-arg]  # of REST framework's field
@@ -28,13 +38,22 @@ class Text(_SaysFirst, serializers.CharField): ...
 class Flag(_SaysFirst, serializers.BooleanField): ...
 
 
-class Number(_SaysFirst, serializers.FloatField): ...
-
-
 class Moment(_SaysFirst, serializers.DateTimeField): ...
 
 
-class Integer(_SaysFirst, serializers.IntegerField): ...
+class _Bounded(_SaysFirst):
+    """A number that may be said to be from ``min_value`` to ``max_value``."""
+
+    def __init__(
+        self, help_text: str | None = None, min_value: float | None = None, max_value: float | None = None, **options: Any
+    ) -> None:
+        super().__init__(help_text, min_value=min_value, max_value=max_value, **options)
+
+
+class Number(_Bounded, serializers.FloatField): ...
+
+
+class Integer(_Bounded, serializers.IntegerField): ...
 
 
 class Count(Integer):
@@ -61,6 +80,11 @@ class SchemaField(serializers.JSONField):
         super().__init__(help_text=help_text, **options)
         described: Any = self
         extend_schema_field(json_schema)(described)
+
+
+class AnyObject(SchemaField):
+    def __init__(self, help_text: str | None = None, **options: Any) -> None:
+        super().__init__({"type": "object", "additionalProperties": True}, help_text, **options)
 
 
 class Constant(SchemaField):
