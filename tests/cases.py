@@ -3,8 +3,9 @@
 A test loops over its cases with pytest's ``subtests``, so that a failure names every case that failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from django.db import connection, transaction
 
@@ -20,3 +21,12 @@ def undone() -> Iterator[None]:
         if not transaction.get_rollback():  # a failed test has set it
             connection.check_constraints()
             transaction.set_rollback(True)
+
+
+def raising(error: BaseException | type[BaseException]) -> Callable[..., NoReturn]:
+    """Return a function that fails, to replace one that a test cannot make fail."""
+
+    def fail(*args: Any, **options: Any) -> NoReturn:
+        raise error
+
+    return fail

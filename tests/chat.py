@@ -1,6 +1,7 @@
 """Requests for a completion in tests, and the tables that one may write."""
 
 import json
+import re
 from typing import Any, cast
 
 from rest_framework.test import APIClient
@@ -71,3 +72,6 @@ def reasoning(text: str, form: str = "unknown", index: int = 0) -> dict[str, Any
     """Return the members of a message, or of a delta, that show what a model reasoned."""
     detail = {"type": "reasoning.text", "text": text, "format": form, "index": index}
     return {"reasoning_content": text, "reasoning": text, "reasoning_details": [detail]}
+
+
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

@@ -46,3 +46,7 @@ def _begin_session(client: Client, user: User, items: dict[str, Any]) -> None:
     )
     update_last_login(None, user)
     client._set_login_cookies(SimpleNamespace(session=session))  # type: ignore[attr-defined]
+
+
+def expire(client):
+    update(client, password_given_at=int(time.time()) - 16 * 60)

@@ -12,8 +12,9 @@ import pytest
 import yaml
 from django.conf import settings
 
+from tests.declared_metrics import declared_metrics
+from tests.environment import ROOT
 from tests.faults import fault
-from tests.test_docs import ROOT, declared_metrics
 
 pytestmark = pytest.mark.system
 

@@ -19,6 +19,10 @@ PRODUCT_LINES_MAX = 73_300  # without migrations; only ever lowered: a feature p
 REMARKS_SHARE_MAX = 0.105  # of docstrings and comments in these lines
 DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
+PRIVATE_NAMES_MAX = 149  # of the product that tests touch, mostly to empty what a process remembers; only ever lowered
+TEST_LINES_MAX = 60  # of one test
+# Folders of tests that belong to no room: whole gateways, pages, and what is delivered beside the product.
+BESIDE_ROOMS = {".", "bench", "deploy", "live", "pages"}
 CELLS_IMPORTERS_MAX = 25  # files: all others work in the current cell, or in each (``gateway_project.db``)
 LINE_CHARACTERS_MAX = 160  # of a template, which no formatter wraps
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
@@ -87,6 +91,57 @@ def test_the_product_stays_small_enough_to_be_read():
 )
 def test_what_counts_as_a_remark(text, lines):
     assert count_remarks(text) == lines
+
+
+def files_of_tests():
+    return sorted((ROOT / "tests").rglob("*.py"))
+
+
+def product_imports(tree):
+    """Yield each name that a module of tests imports of the product, by the module that has it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
+            yield from ((node.module, each.name, each.asname or each.name) for each in node.names)
+
+
+def private_names(tree):
+    """Return the product's private names that a module of tests imports, reads or replaces."""
+    imported = list(product_imports(tree))
+    names = {f"{module}.{name}" for module, name, _ in imported if name.startswith("_")}
+    modules = {local: f"{module}.{name}" for module, name, local in imported}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            names |= {f"{modules[node.value.id]}.{node.attr}"} if re.match("_[^_]", node.attr) else set()
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".setattr") and len(node.args) == 3:
+            owner, name = ast.unparse(node.args[0]), node.args[1]
+            if isinstance(name, ast.Constant) and str(name.value).startswith("_"):
+                names.add(f"{modules.get(owner, owner)}.{name.value}")
+    return names
+
+
+def test_a_test_is_in_the_folder_of_its_room():
+    folders = {path.parent.relative_to(ROOT / "tests") for path in files_of_tests() if path.name.startswith("test_")}
+    strays = {str(folder) for folder in folders if not (ROOT / folder / "__init__.py").exists()}
+    assert strays <= BESIDE_ROOMS
+
+
+def test_no_test_imports_from_another():
+    imported = re.compile(
+        r"^\s*from tests\.?[\w.]*\btest_\w+ import|^\s*from tests[\w.]* import test_|\bunittest\.mock", re.MULTILINE
+    )
+    assert [path for path in files_of_tests() if path.name != Path(__file__).name and imported.search(path.read_text())] == []
+
+
+def test_tests_touch_few_private_names():
+    names = set().union(*(private_names(ast.parse(path.read_text())) for path in files_of_tests()))
+    assert len(names) <= PRIVATE_NAMES_MAX
+
+
+def test_a_test_is_short_enough_to_be_read():
+    functions = [
+        node for path in files_of_tests() for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
+    ]
+    assert [node.name for node in functions if node.end_lineno - node.lineno >= TEST_LINES_MAX] == []
 
 
 def test_few_files_import_cells():

@@ -23,7 +23,6 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command, load_command_class
 from django.core.management.base import BaseCommand
 from django.db import connection
-from prometheus_client.metrics import MetricWrapperBase
 
 from billing.filters import LedgerPageFilterSet
 from billing.ledger import audit
@@ -36,8 +35,7 @@ from completions.models import Completion, Price, Provider
 from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage, served_tiers
 from completions.providers.base import RETRYABLE_STATUSES
-from gateway_project import errors, logs, metrics
-from gateway_project.monitoring import collector, facts
+from gateway_project import errors, logs
 from gateway_project.urls import health
 from keys import management_keys
 from keys.key_api.request_fields import NewKeySerializer, RotationSerializer
@@ -47,10 +45,11 @@ from rankings.models import SourceState
 from rankings.scoring import parameters
 from tests import chat, factories
 from tests.conftest import client_for
+from tests.declared_metrics import declared_metrics
+from tests.environment import ROOT
 from tests.outage import with_the_database_unavailable
 from tests.rankings import entries
 
-ROOT = Path(__file__).resolve().parent.parent
 APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
@@ -186,20 +185,6 @@ def test_documented_system_checks_are_exactly_the_declared_ones():
     declared = {id for path in CODE for id in re.findall(r'id="(gateway\.[EW]\d{3})"', path.read_text())}
     documented = re.findall(r"^- \*\*(gateway\.\w+)\*\*: ", section(SETTINGS_PAGE, "## System checks"), re.MULTILINE)
     assert set(documented) == declared
-
-
-def declared_metrics() -> dict[str, str]:
-    """Return the labels of each metric by its name."""
-    declared = {}
-    for metric in vars(metrics).values():
-        if isinstance(metric, MetricWrapperBase):
-            [family] = metric.describe()
-            declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
-    declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared()}
-    declared |= {gauge.name: "host" for gauge in facts.host_gauges()}
-    gauge = re.compile(r'_gauge\("(gateway_\w+)".*?(?:\["(\w+)"\]\))?$', re.MULTILINE)
-    declared |= dict(gauge.findall(Path(collector.__file__).read_text()))
-    return declared
 
 
 def test_documented_metrics_and_labels_are_exactly_the_declared_ones():

@@ -18,11 +18,11 @@ from keys.spending_limit import InvalidLimit, SpendingPeriod, SpendingType
 from rankings.models import Source
 from rankings.publishing import publication
 from tests import chat, factories
+from tests.chat import TIMESTAMP
 from tests.conftest import client_for
 from tests.rankings import entries
 
 LEDGER = "/api/billing/ledger"
-TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def types(value: dict) -> dict:

@@ -1,7 +1,5 @@
 """The database refuses violations. Every constraint and every trigger has a test, which is named after it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -32,17 +30,10 @@ from billing.models import (
 )
 from gateway_project import identifiers
 from tests import factories, usage
+from tests.billing.refused_rows import refused
 from tests.faults import fault
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-
-
-@contextmanager
-def refused(by: str) -> Iterator[None]:
-    """Expect the database to refuse the block, at once or by a check deferred to the commit, with this message."""
-    with pytest.raises(IntegrityError, match=by), transaction.atomic():  # noqa: PT012  the block is the caller's
-        yield
-        usage.check_deferred()
 
 
 def execute(sql: str) -> None:

@@ -1,29 +1,23 @@
 """The sweeper resolves the holds of dead processes once, and leaves those of running completions alone."""
 
 import io
-import threading
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
-from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from billing import locks
 from billing.models import Account, Hold
 from completions import tasks
-from completions.catalog import lookup
-from completions.charging import admission
 from completions.charging.recovery import sweeper
 from completions.models import Completion
 from completions.pricing.usage import Usage
-from completions.request import schema
-from keys.authentication import Caller
 from keys.models import ApiKey, SpendingDay
 from tests import factories
 from tests.completions import settlements
+from tests.completions.admitted import admit, at_once, expire
 from tests.completions.rows import assert_charged, assert_released
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
@@ -31,20 +25,6 @@ from tests.plans import plan_of, repeat_completion
 from tests.waiting import meanwhile
 
 pytestmark = pytest.mark.usefixtures("echo_model")
-
-
-def admit(key: ApiKey) -> admission.Admitted:
-    """Admit a request without resolving it, like a process that dies right after admission."""
-    fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
-    caller = Caller(key_id=key.pk, account_id=key.account_id)
-    admitted = admission.admit(schema.parse(fields), [lookup.find_offer("demo/echo")], caller)
-    assert isinstance(admitted, admission.Admitted)
-    return admitted
-
-
-def expire(*admitted: admission.Admitted) -> None:
-    references = [each.completion.id for each in admitted]
-    Hold.objects.filter(pk__in=references).update(expires_at=Now() - timedelta(seconds=1))
 
 
 @pytest.fixture
@@ -143,26 +123,6 @@ def test_a_hold_of_yesterday_is_released_on_yesterdays_row(alice, key):
 
 
 # --- Concurrently ------------------------------------------------------------------------------------------------
-
-
-def at_once(*calls: Any) -> list[Any]:
-    """Make the calls at the same moment, each in a thread of its own. Return their results."""
-    results: list[Any] = [None] * len(calls)
-    gate = threading.Barrier(len(calls))
-
-    def run(place: int) -> None:
-        try:
-            gate.wait()
-            results[place] = calls[place]()
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=[place]) for place in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 @fault(

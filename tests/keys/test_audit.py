@@ -23,7 +23,7 @@ from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
 from tests.billing import guards
 from tests.cases import undone
-from tests.completions.test_tampering import TAMPERINGS
+from tests.completions.tamperings import TAMPERINGS
 from tests.conftest import client_for
 
 

@@ -222,3 +222,6 @@ def wait_seconds(load: Load, seconds: float) -> None:
     enough = load.answered() + 10
     waiting.until(lambda: load.answered() >= enough)
     assert load.answered() >= enough, load.statuses()
+
+
+BEHIND_PROXY = {"GATEWAY_BEHIND_PROXY": "1", "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "30"}

@@ -189,3 +189,6 @@ class Books:
         served = [number for number, call in enumerate(answered) if call.status == 200]
         began_at = [max(answered[number].replied_at, asked_at[number + 1]) for number in served[:-1]]
         return max((answered[end].replied_at - begin for begin, end in zip(began_at, served[1:], strict=True)), default=0.0)
+
+
+SECONDS = float(os.environ.get("FAULT_SECONDS") or 30)

@@ -22,11 +22,11 @@ from tests import waiting
 from tests.faults import fault
 from tests.live import history_programs
 from tests.live.fleet import Fleet, wait_seconds
+from tests.live.full_disk import disk, fill
 from tests.live.gateway import QUESTION, Gateway, eventually, read_all, read_until
 from tests.live.history import Call
 from tests.live.history_programs import Ask
-from tests.live.load import ECHO
-from tests.live.test_faults_under_load import SECONDS
+from tests.live.load import ECHO, SECONDS
 
 pytestmark = pytest.mark.long
 
@@ -340,21 +340,3 @@ def test_what_the_database_has_no_room_for_is_charged_when_it_has_some(fleet, me
         books, back_seconds = fleet.assert_consistent(run.calls), run.seconds_until_served(freed_at)
         measured(books, f"{waiting_files} settlements waited", back_seconds=back_seconds, probed_seconds=run.probed_seconds)
         fleet.server.rows("ALTER TABLE billing_ledgerentry SET TABLESPACE pg_default")
-
-
-@contextmanager
-def disk(directory: Path) -> Iterator[Path]:
-    """Mount a disk that has room for the reserve of an outbox, and for little else."""
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", directory], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip("no disk can be mounted here")
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "--lazy", directory], check=True)
-
-
-def fill(disk: Path) -> None:
-    with suppress(OSError), (disk / "full").open("ab", buffering=0) as file:
-        while True:
-            file.write(bytes(4_096))

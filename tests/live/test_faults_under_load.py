@@ -23,8 +23,7 @@ from tests.live import load
 from tests.live.database_server import DatabaseServer
 from tests.live.fleet import Fleet, wait_seconds
 from tests.live.gateway import Gateway, eventually
-
-SECONDS = float(os.environ.get("FAULT_SECONDS") or 30)
+from tests.live.load import SECONDS
 
 pytestmark = pytest.mark.long
 

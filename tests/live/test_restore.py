@@ -15,7 +15,7 @@ from tests.faults import fault
 from tests.live.conftest import ROOT
 from tests.live.database_server import DatabaseServer
 from tests.live.fleet import Fleet, template, wait_seconds
-from tests.live.test_faults_under_load import SECONDS
+from tests.live.load import SECONDS
 
 pytestmark = pytest.mark.long
 

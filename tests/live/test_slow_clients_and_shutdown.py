@@ -13,7 +13,7 @@ from completions.charging.recovery import checkpoints
 from completions.models import Completion
 from keys.models import RefusedRequest
 from tests import factories
-from tests.completions.test_tasks import admit
+from tests.completions.admitted import admit
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live.gateway import QUESTION, answer, eventually, head, read_all, read_until, wait_until_settled

@@ -15,15 +15,13 @@ from tests import waiting
 from tests.deploy.proxy import NGINX, Proxy
 from tests.faults import fault
 from tests.live import history_programs
-from tests.live.fleet import Fleet, environment, wait_seconds
+from tests.live.fleet import BEHIND_PROXY, Fleet, environment, wait_seconds
 from tests.live.gateway import QUESTION, Gateway
 from tests.live.history import Call
 from tests.live.history_programs import Ask
 from tests.live.load import CLIENTS, ECHO, Load
 
 pytestmark = [pytest.mark.skipif(NGINX is None, reason="nginx is not installed"), pytest.mark.long]
-
-SETTINGS = {"GATEWAY_BEHIND_PROXY": "1", "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "30"}
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def replace(fleet: Fleet, proxy: Proxy, hosts: list[Gateway], place: int, **sett
     proxy.use([host.port for host in hosts], down=[hosts[place].port])
     hosts[place].stop()
     assert hosts[place]._process.returncode == 0
-    hosts[place] = fleet.begin(**SETTINGS, **settings)
+    hosts[place] = fleet.begin(**BEHIND_PROXY, **settings)
     proxy.use([host.port for host in hosts])
 
 
@@ -56,7 +54,7 @@ def failures(load: Load) -> list[Call]:
     "No request fails; each reply is charged once",
 )
 def test_a_rolling_release_behind_nginx_fails_no_request(fleet, proxy, measured):
-    hosts = [fleet.begin(**SETTINGS) for _ in range(2)]
+    hosts = [fleet.begin(**BEHIND_PROXY) for _ in range(2)]
     proxy.use([host.port for host in hosts])
     with proxy.running(), fleet.load([proxy], trust=proxy.trust) as load:
         wait_seconds(load, 2)
@@ -79,7 +77,7 @@ def test_a_rolling_release_behind_nginx_fails_no_request(fleet, proxy, measured)
     "Only its running requests fail. The other host gets all others; none is charged twice",
 )
 def test_a_killed_host_behind_nginx_fails_only_what_ran_there(fleet, proxy, measured):
-    hosts = [fleet.begin(**SETTINGS) for _ in range(2)]
+    hosts = [fleet.begin(**BEHIND_PROXY) for _ in range(2)]
     proxy.use([host.port for host in hosts])
     with proxy.running(), fleet.load([proxy], trust=proxy.trust, pace_seconds=0.5) as load:
         wait_seconds(load, 10)
@@ -173,7 +171,7 @@ class Customer:
     "No request fails. At each step every host knows the keys, stored replies and sessions of all hosts",
 )
 def test_a_rotation_of_all_secrets_behind_nginx_fails_no_request(fleet, proxy, measured):
-    hosts = [fleet.begin(**SETTINGS) for _ in range(2)]
+    hosts = [fleet.begin(**BEHIND_PROXY) for _ in range(2)]
     proxy.use([host.port for host in hosts])
     customer, trust = Customer(fleet), proxy.trust
     customer.use(hosts[0], OLD)

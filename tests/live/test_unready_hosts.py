@@ -13,12 +13,11 @@ from tests import waiting
 from tests.deploy.proxy import NGINX, Proxy
 from tests.faults import fault
 from tests.live.database_proxy import DatabaseProxy, running_proxy
-from tests.live.fleet import Fleet
+from tests.live.fleet import BEHIND_PROXY, Fleet
+from tests.live.full_disk import disk, fill
 from tests.live.gateway import Gateway
 from tests.live.history import Call
 from tests.live.load import Load
-from tests.live.test_faults_of_hosts import disk, fill
-from tests.live.test_two_hosts import SETTINGS
 
 pytestmark = [pytest.mark.skipif(NGINX is None, reason="nginx is not installed"), pytest.mark.long]
 
@@ -69,7 +68,7 @@ def sick_host(fleet: Fleet, directory: Path) -> Iterator[Sick]:
     fleet.server.rows("CREATE ROLE sick LOGIN PASSWORD 'known' IN ROLE postgres")
     with disk(directory) as outbox, running_proxy(connect) as way:
         url = f"postgresql://sick:known@127.0.0.1:{way.port}/postgres?sslmode=disable"
-        yield Sick(fleet, fleet.begin(DATABASE_URL=url, GATEWAY_OUTBOX_DIR=str(outbox), **SETTINGS), way, outbox)
+        yield Sick(fleet, fleet.begin(DATABASE_URL=url, GATEWAY_OUTBOX_DIR=str(outbox), **BEHIND_PROXY), way, outbox)
 
 
 # --- The faults ---------------------------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ def test_callers_of_a_host_that_cannot_serve_are_served_by_the_other(fleet, tmp_
     proxy, outbox = Proxy(tmp_path), tmp_path / "outbox"
     outbox.mkdir()
     with sick_host(fleet, outbox) as sick:
-        proxy.use([sick.host.port, fleet.begin(**SETTINGS).port])
+        proxy.use([sick.host.port, fleet.begin(**BEHIND_PROXY).port])
         with proxy.running():
             for name, breaking in KINDS.items():
                 with subtests.test(name), fleet.load([proxy], trust=proxy.trust, pace_seconds=0.5, keyed=0.3) as load:

@@ -11,8 +11,8 @@ from gateway_project.activity.models import Activity
 from tests import factories
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of, signed_in
-from tests.pages.test_staff_permissions import page, user_form
-from tests.pages.test_support import account_page, accounts_form, text
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import account_page, accounts_form, page, user_form
 
 
 def reopen(client, account):

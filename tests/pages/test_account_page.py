@@ -24,8 +24,8 @@ from keys.spending_limit import SpendingLimit
 from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, owner_of, signed_in
-from tests.pages.test_dashboard import use
-from tests.pages.test_support import account_page, key_page, text
+from tests.pages.dashboard_pages import text, use
+from tests.pages.desk_pages import account_page, key_page
 
 DESK_PERMISSIONS = [
     *("billing.view_account", "billing.view_ledgerentry", "billing.view_hold", "billing.view_user"),

@@ -16,7 +16,8 @@ from gateway_project.activity.models import Activity
 from keys import acts, lifecycle
 from tests import factories
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, signed_in
-from tests.pages.test_support import account_page, accounts_form, key_page, send, text
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import account_page, accounts_form, key_page, send
 
 LOG = "/admin/activity/activity/"
 EXPORT = f"{LOG}export/"

@@ -8,7 +8,7 @@ import pytest
 from gateway_project.db import cell
 from tests import cells, factories
 from tests.browser import faults_everywhere, sign_in
-from tests.pages.test_look_of_the_admin import ROOT, root
+from tests.pages.desk_pages import ROOT, root
 
 __all__ = ["root"]
 

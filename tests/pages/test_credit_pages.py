@@ -8,7 +8,7 @@ import pytest
 from billing.ledger import writer
 from billing.payments import summaries
 from tests import usage
-from tests.billing.payments.test_constraints import paid, payment  # noqa: F401  fixtures
+from tests.billing.payments.payment_rows import paid, payment  # noqa: F401  fixtures
 from tests.pages.conftest import make_staff, owner_of, signed_in
 
 VIEWS = [f"billing.view_{each}" for each in ("account", "ledgerentry", "payment")]

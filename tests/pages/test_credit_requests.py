@@ -14,7 +14,8 @@ from billing.models import Account, CreditRequest, LedgerEntry, Membership
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, signed_in
-from tests.pages.test_support import account_page, accounts_form, credit_form, text
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import account_page, accounts_form, credit_form
 
 LEAD_PERMISSIONS = [*SUPPORT_PERMISSIONS, "billing.approve_support_credit"]
 LIST = "/admin/billing/creditrequest/"

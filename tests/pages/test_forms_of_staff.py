@@ -14,8 +14,8 @@ from billing.models import OwnerRequest
 from tests import factories
 from tests.cases import undone
 from tests.pages.conftest import owner_of
-from tests.pages.test_staff_groups import MAY
-from tests.pages.test_what_staff_read import _without_navigation, customer, staff_in
+from tests.pages.staff_readers import _without_navigation, customer, staff_in
+from tests.pages.staff_rights import MAY
 
 __all__ = ["_without_navigation", "customer"]
 

@@ -6,7 +6,7 @@ from django.core import mail
 
 from gateway_project.activity.models import Activity
 from tests.pages.conftest import make_staff, signed_in
-from tests.pages.test_support import send
+from tests.pages.desk_pages import send
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from django.core import mail
 from django.test import Client
 
 from gateway_project.checks import check_support_address
-from tests.pages.conftest import signed_in
-from tests.pages.test_support import owner_of
+from tests.pages.conftest import owner_of, signed_in
 
 HELP = "mailto:help@example.com"
 PAGES = {  # with the status of their reply

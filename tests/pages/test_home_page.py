@@ -15,6 +15,7 @@ from keys.models import RefusalCount
 from rankings.models import SourceState
 from tests import factories
 from tests.pages.conftest import make_staff, signed_in
+from tests.pages.desk_pages import home, panel, words
 from tests.rankings.streams import streamed
 
 OVERLOADED = {"provider": "echo", "status": 503, "reason": "overloaded"}
@@ -31,20 +32,6 @@ def ended(hours_ago=0, *, completions=1, cost_nanos=0):
     hour = pool.database_time().replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
     CompletionHour.objects.create(hour=hour, completions=completions, cost_nanos=cost_nanos)
     return hour
-
-
-def home(client):
-    return client.get("/admin/").content.decode()
-
-
-def words(page):
-    return " ".join(re.sub("<[^>]*>", " ", page).split())
-
-
-def panel(client, name):
-    """Return the words of a panel; None if it is not shown."""
-    found = re.search(f'<section[^>]*id="panel-{name}".*?</section>', home(client), re.DOTALL)
-    return found and words(found[0])
 
 
 def test_each_panel_is_for_those_who_may_see_the_list_behind_it(db, powerless):

@@ -15,7 +15,7 @@ from keys import lifecycle, rotation, secret
 from keys.models import ApiKey, FormerSecret, SpendingDay
 from tests import factories
 from tests.pages.conftest import session_texts, signed_in
-from tests.pages.test_dashboard import text
+from tests.pages.dashboard_pages import text
 
 SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 

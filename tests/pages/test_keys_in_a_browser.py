@@ -7,8 +7,7 @@ from playwright.sync_api import expect
 from keys.models import ApiKey
 from tests import factories
 from tests.browser import PHONE, fits, picture, sign_in, violations
-from tests.pages.test_dashboard import use
-from tests.pages.test_pages_in_a_browser import SECRET
+from tests.pages.dashboard_pages import SECRET, use
 
 EVERYDAY, DARK = {"timezone_id": "America/Los_Angeles"}, {**PHONE, "color_scheme": "dark"}
 

@@ -14,7 +14,7 @@ from billing.models import Account, LedgerEntry, Membership, Role
 from gateway_project.text import dollars
 from tests import second_factors
 from tests.browser import look
-from tests.pages.test_pages_in_a_browser import SECRET
+from tests.pages.dashboard_pages import SECRET
 
 ANN, BEN = "ann@example.org", "ben@example.org"
 PASSWORD = "a wholly new sentence"
@@ -55,11 +55,8 @@ def sign_in(page, email):
     page.get_by_role("button", name="Sign in", exact=True).click()
 
 
-@pytest.mark.usefixtures("_gateway", "echo_model")
-def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, open_page):
-    page = open_page(viewport={"width": 1280, "height": 900})
-
-    # Sign up, and prove the address.
+def sign_up(page):
+    """Sign up, and prove the address."""
     page.goto("/")
     page.goto("/accounts/signup/")
     page.get_by_label("mail").fill(ANN)
@@ -69,14 +66,18 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     page.wait_for_url("**/dashboard/")
     look(page, "life-empty")
 
-    # A second factor.
+
+def add_second_factor(page):
+    """A second factor."""
     page.goto("/accounts/2fa/totp/activate/")
     page.get_by_label("code").fill(second_factors.code(page.locator("code").inner_text()))
     page.get_by_role("button", name="Set up").click()
     page.get_by_text("Save these codes now").wait_for()
-    recovery_code = page.locator("#recovery-codes").inner_text().split()[0]
+    return page.locator("#recovery-codes").inner_text().split()[0]
 
-    # Pay, and create a key.
+
+def pay_and_create_key(page):
+    """Pay, and create a key."""
     page.goto("/dashboard/billing/")
     page.get_by_role("button", name="$10.00").click()
     page.get_by_role("button", name="Pay with a card").click()
@@ -86,8 +87,11 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     page.get_by_role("button", name="Create key").click()
     former = SECRET.search(page.locator("#secret").inner_text())[0]
     page.get_by_role("link", name="I have copied it").click()
+    return former
 
-    # A first request falls below the balance that the owner wants to be warned of. Pages and a mail say so.
+
+def fall_below_the_warning(page, live_server, former):
+    """A first request falls below the balance that the owner wants to be warned of. Pages and a mail say so."""
     page.goto("/dashboard/alerts/")
     page.get_by_role("link", name="Change when a balance is low").click()
     page.get_by_label("Alert when the balance falls below").fill("10")
@@ -103,7 +107,9 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     expect(page.get_by_text("demo/echo").first).to_be_visible()
     look(page, "life-request")
 
-    # Rotate the key: the former secret stops at once. Limit it.
+
+def rotate_and_limit(page, live_server, former):
+    """Rotate the key: the former secret stops at once. Limit it."""
     page.goto("/dashboard/keys/")
     page.get_by_role("link", name="laptop", exact=True).click()
     page.get_by_role("link", name="Rotate").click()
@@ -121,8 +127,11 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     page.get_by_role("button", name="Save limit").click()
     with pytest.raises(openai.APIStatusError, match="spending limit"):
         ask(live_server, secret, max_tokens=4_096, n=1, text="x" * 20_000)
+    return secret
 
-    # The statement of the month adds up, and the payment has its invoice.
+
+def read_the_statement(page):
+    """The statement of the month adds up, and the payment has its invoice."""
     page.goto("/dashboard/ledger/")
     page.locator("section[aria-labelledby=months] a").first.click()
     page.get_by_role("heading", name="Statement of").wait_for()
@@ -136,7 +145,9 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     assert "Total in US dollars" in drawn
     assert "$10.00" in drawn
 
-    # The seller refunds what was paid: the balance is below zero, and requests are refused.
+
+def refund(page, live_server, secret):
+    """The seller refunds what was paid: the balance is below zero, and requests are refused."""
     page.goto("/dashboard/billing/")
     page.get_by_role("link", name="$10.00").first.click()
     page.get_by_role("link", name="View this payment").click()
@@ -147,7 +158,9 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
         ask(live_server, secret, max_tokens=1)
     assert refused.value.status_code == 402
 
-    # Invite someone, who joins.
+
+def invite(page, open_page):
+    """Invite someone, who joins."""
     page.goto("/dashboard/members/")
     page.get_by_role("link", name="Invite member").click()
     page.get_by_label("Email address").fill(BEN)
@@ -159,7 +172,9 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     sign_in(guest, BEN)
     guest.wait_for_url("**/dashboard/")
 
-    # Sign out everywhere: a second session of the owner ends.
+
+def sign_out_elsewhere(page, open_page, recovery_code):
+    """Sign out everywhere: a second session of the owner ends."""
     elsewhere = open_page()
     elsewhere.goto("/dashboard/")
     sign_in(elsewhere, ANN)
@@ -171,7 +186,9 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     elsewhere.goto("/dashboard/")
     elsewhere.wait_for_url("**/accounts/login/**")
 
-    # Close the account: its keys stop.
+
+def close(page, live_server, secret):
+    """Close the account: its keys stop."""
     page.goto("/dashboard/settings/")
     page.get_by_role("link", name="Close account").click()
     look(page, "life-close")
@@ -185,6 +202,21 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     with pytest.raises(openai.APIStatusError) as stopped:
         ask(live_server, secret, max_tokens=1)
     assert stopped.value.status_code in (401, 403)
+
+
+@pytest.mark.usefixtures("_gateway", "echo_model")
+def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    sign_up(page)
+    recovery_code = add_second_factor(page)
+    former = pay_and_create_key(page)
+    fall_below_the_warning(page, live_server, former)
+    secret = rotate_and_limit(page, live_server, former)
+    read_the_statement(page)
+    refund(page, live_server, secret)
+    invite(page, open_page)
+    sign_out_elsewhere(page, open_page, recovery_code)
+    close(page, live_server, secret)
 
     account = Account.objects.get()
     assert not account.is_active

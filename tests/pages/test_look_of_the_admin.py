@@ -28,11 +28,11 @@ from tests.browser import faults, faults_everywhere, faults_in_the_dark, found_o
 from tests.conftest import client_for
 from tests.keys.refusal_history.conftest import _nothing_collected
 from tests.pages import admin_rows
-from tests.pages.test_dashboard import use
+from tests.pages.dashboard_pages import use
+from tests.pages.desk_pages import ROOT, root
 
-__all__ = ["_nothing_collected"]
+__all__ = ["_nothing_collected", "root"]
 
-ROOT = "root@example.org"
 PAGES = [
     "/admin/",
     "/admin/completions/",
@@ -107,11 +107,6 @@ NOT_PAGES = {
 }
 _OF_TABLES = ("_changelist", "_add", "_change", "_delete", "_history")
 DARK = ["/admin/billing/account/{account}/change/", "/admin/keys/apikey/{key}/change/"]  # the fullest
-
-
-@pytest.fixture
-def root(transactional_db):
-    return User.objects.create_superuser(ROOT, factories.PASSWORD)
 
 
 @pytest.fixture

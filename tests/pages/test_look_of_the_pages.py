@@ -23,7 +23,7 @@ from tests.browser import faults, faults_in_the_dark, faults_on_a_dark_phone, fo
 from tests.conftest import client_for
 from tests.keys.refusal_history.conftest import _nothing_collected
 from tests.pages.conftest import owner_of
-from tests.pages.test_dashboard import use
+from tests.pages.dashboard_pages import use
 
 __all__ = ["_nothing_collected"]
 

@@ -8,7 +8,7 @@ from billing.models import SecondFactorRequest
 from gateway_project.activity.models import Activity
 from tests import second_factors
 from tests.pages.conftest import make_staff, owner_of, signed_in
-from tests.pages.test_support import send
+from tests.pages.desk_pages import send
 
 SUPPORT = ["billing.view_account", "billing.send_password_link", "billing.view_secondfactorrequest"]
 

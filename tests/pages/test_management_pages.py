@@ -12,7 +12,7 @@ from keys.models import ManagementKey
 from tests import factories
 from tests.conftest import client_for
 from tests.pages.conftest import session_texts, signed_in
-from tests.pages.test_dashboard import text
+from tests.pages.dashboard_pages import text
 
 PAGE = "/dashboard/keys/management/"
 SECRET = re.compile(r"mgw_manage_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")

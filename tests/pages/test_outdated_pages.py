@@ -10,7 +10,8 @@ from billing.models import Account, Membership
 from completions.models import LanguageModel, Provider, Route
 from gateway_project.activity.models import Activity
 from tests import factories
-from tests.pages.test_support import account_page, accounts_form, text
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import account_page, accounts_form
 
 
 def seen_by(client, path):

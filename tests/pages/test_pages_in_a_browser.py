@@ -17,10 +17,8 @@ from keys.models import ApiKey
 from tests import factories
 from tests.browser import PHONE, fits, look, sign_in, violations
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff
-from tests.pages.test_dashboard import use
-from tests.pages.test_support import account_page
-
-SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
+from tests.pages.dashboard_pages import SECRET, use
+from tests.pages.desk_pages import account_page
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from tests import chat, factories
 from tests.conftest import client_for
 from tests.keys.refusal_history.conftest import _nothing_collected
 from tests.pages.conftest import make_staff, signed_in
-from tests.pages.test_support import account_page, key_page, text
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import account_page, key_page
 
 __all__ = ["_nothing_collected"]
 

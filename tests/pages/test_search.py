@@ -14,12 +14,9 @@ from gateway_project.desk import search, short_ids
 from keys.models import RefusedRequest
 from tests import factories
 from tests.pages.conftest import make_staff, owner_of, signed_in
+from tests.pages.desk_pages import page_of
 
 SEARCH = "/admin/search/"
-
-
-def page_of(row):
-    return f"/admin/{row._meta.app_label}/{row._meta.model_name}/{row.pk}/change/"
 
 
 def make_completion(key, **fields):

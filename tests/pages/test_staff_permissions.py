@@ -14,7 +14,8 @@ from gateway_project.activity.models import Activity
 from tests import factories
 from tests.cases import undone
 from tests.pages.conftest import make_staff, owner_of, signed_in
-from tests.pages.test_support import NEW_PASSWORD, account_page, accounts_form, credit_form, text
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import NEW_PASSWORD, account_page, accounts_form, credit_form, page, user_form
 from tests.waiting import somebody_waits, until
 
 # Everything in the admin about people and accounts, but nothing about the catalog.
@@ -40,21 +41,6 @@ def manager_user(db):
 @pytest.fixture
 def manager(manager_user):
     return signed_in(manager_user)
-
-
-def page(model, pk=None, action="change"):
-    app = "auth" if model == "group" else "billing"
-    return f"/admin/{app}/{model}/add/" if pk is None else f"/admin/{app}/{model}/{pk}/{action}/"
-
-
-def user_form(user, **fields):
-    """Return what the user's page posts when nothing was changed."""
-    memberships = list(user.memberships.all())
-    rows = {"memberships-TOTAL_FORMS": len(memberships), "memberships-INITIAL_FORMS": len(memberships)}
-    for place, membership in enumerate(memberships):
-        row = {"id": membership.pk, "user": user.pk, "account": membership.account_id}
-        rows |= {f"memberships-{place}-{name}": value for name, value in row.items()}
-    return {"email": user.email, "first_name": user.first_name, "is_active": "on", **rows, **fields}
 
 
 # --- People ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The work of support in the Django admin, with exactly the permissions it needs. Other users cannot open its pages."""
 
-import html
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,40 +22,12 @@ from keys.models import SpendingDay
 from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, signed_in
-from tests.pages.test_dashboard import use
+from tests.pages.dashboard_pages import text, use
+from tests.pages.desk_pages import account_page, accounts_form, credit_form, key_page, send
 from tests.waiting import somebody_waits, until
 
 RATES = {"requests_per_minute": "60", "tokens_per_minute": "", "requests_in_flight_max": "7"}
 LIMIT = {"spending_type": "RECURRING", "spending_limit": "2.50", "spending_period": "DAILY"}
-
-
-NEW_PASSWORD = {"usable_password": "true", "password1": factories.PASSWORD, "password2": factories.PASSWORD}
-
-
-def account_page(account, action="change"):
-    return f"/admin/billing/account/{account.pk}/{action}/"
-
-
-def key_page(key, action="change"):
-    return f"/admin/keys/apikey/{key.pk}/{action}/"
-
-
-def text(reply):
-    assert reply.status_code == 200
-    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
-
-
-def send(client, page, fields, **options):
-    """Open an act's page, fill its form in, and send it."""
-    hidden = dict(re.findall(r'<input type="hidden" name="(token|seen)" value="([^"]*)"', client.get(page).content.decode()))
-    return client.post(page, {**{name: html.unescape(value) for name, value in hidden.items()}, **fields}, **options)
-
-
-def credit_form(client, account, **fields):
-    """Return a filled-in credit form with the page's reference."""
-    page = client.get(account_page(account, "credit")).content.decode()
-    reference = re.search(r'name="reference" value="(\w{22})"', page)[1]
-    return {"amount": "5.00", "reason": "Sorry for the outage", "reference": reference, **fields}
 
 
 # --- Find --------------------------------------------------------------------------------------------------------
@@ -436,21 +407,6 @@ def test_renaming_an_account_keeps_a_concurrent_change_of_its_balance(superuser,
     assert superuser.post(account_page(alice), accounts_form(alice, name="Alice Ltd")).status_code == 302
     alice.refresh_from_db()
     assert (alice.name, alice.balance_nanos, alice.last_seq) == ("Alice Ltd", money.nanos(1001), 2)
-
-
-def accounts_form(account, **fields):
-    """Return what the account's page posts when nothing was changed since it was opened."""
-    member = account.memberships.get()
-    return {
-        "name": account.name,
-        **({"keeps_responses": "on"} if account.keeps_responses else {}),
-        "memberships-TOTAL_FORMS": 1,
-        "memberships-INITIAL_FORMS": 1,
-        "memberships-0-id": member.pk,
-        "memberships-0-user": member.user_id,
-        "memberships-0-account": account.pk,
-        **fields,
-    }
 
 
 def test_staff_switch_off_that_responses_are_stored_for_an_account(superuser, alice):

@@ -6,10 +6,7 @@ The first test signs in as people do: invitation, password, app. The others begi
 import re
 from datetime import UTC, timedelta
 
-import pytest
 from allauth.mfa.models import Authenticator
-from django.conf import settings as django_settings
-from django.contrib.auth.models import Group
 from django.db.models.functions import Now
 from django.utils import timezone
 from playwright.sync_api import expect
@@ -26,55 +23,14 @@ from keys.refusal_history import collector
 from keys.spending_limit import SpendingLimit
 from tests import browser, chat, factories, second_factors, usage
 from tests.conftest import client_for
-from tests.gateway_project.activity.test_staff_groups import fill as make_groups
 from tests.keys.refusal_history.conftest import _nothing_collected
-from tests.pages.conftest import signed_in
-from tests.pages.test_search import page_of
-from tests.pages.test_support import account_page, key_page
+from tests.pages.desk_pages import account_page, key_page, page_of
+from tests.pages.support_desk import DESK, _as_deployed, desk_of, follow, press, search
 from tests.upstream import reply, upstream, whole
 
-__all__ = ["_nothing_collected", "upstream"]
+__all__ = ["_as_deployed", "_nothing_collected", "desk_of", "upstream"]
 
 SUPPORT, LEAD, CATALOGUE = "support@example.org", "lead@example.org", "catalogue@example.org"
-DESK = {"viewport": {"width": 1280, "height": 900}}
-
-
-@pytest.fixture(autouse=True)
-def _as_deployed(transactional_db, settings, tmp_path):
-    """Staff need a second factor, and mails are kept where the test reads them."""
-    settings.STAFF_NEED_SECOND_FACTOR = True
-    settings.MAIL_DIR, settings.EMAIL_BACKEND = tmp_path, "gateway_project.mail.DirectoryBackend"
-    make_groups()
-
-
-@pytest.fixture
-def desk_of(open_page, live_server):
-    """Opens a page of somebody in a group, who has signed in with an app's code just now."""
-
-    def open_one(email, group=None, **options):
-        user = factories.make_user(email, is_staff=True, is_superuser=group is None)
-        user.groups.set(Group.objects.filter(name=group))
-        second_factors.give_app(user)
-        page = open_page(**DESK, **options)
-        name = django_settings.SESSION_COOKIE_NAME
-        page.context.add_cookies([{"name": name, "value": signed_in(user).cookies[name].value, "url": live_server.url}])
-        page.goto("/admin/")
-        return page
-
-    return open_one
-
-
-def search(page, term):
-    page.get_by_role("searchbox", name="Email, account, key or any ID").fill(term)
-    page.get_by_role("button", name="Search", exact=True).first.click()
-
-
-def press(page, name):
-    page.get_by_role("button", name=name, exact=True).click()
-
-
-def follow(page, name, **options):
-    page.get_by_role("link", name=name, exact=True, **options).first.click()
 
 
 def acts():

@@ -19,8 +19,8 @@ from gateway_project.text import dollars
 from tests import browser, chat, factories, second_factors, usage
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of
-from tests.pages.test_support import account_page, key_page
-from tests.pages.test_support_day_in_a_browser import _as_deployed, desk_of, follow, press, search
+from tests.pages.desk_pages import account_page, key_page
+from tests.pages.support_desk import _as_deployed, desk_of, follow, press, search
 
 __all__ = ["_as_deployed", "desk_of"]
 
@@ -32,21 +32,15 @@ def explain(page, reason, ticket):
     page.get_by_label("Ticket").fill(ticket)
 
 
-def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, settings):
-    settings.EMAIL_BACKEND, settings.SENDS_MAIL = "django.core.mail.backends.locmem.EmailBackend", True
-    key, secret = factories.make_key(alice, "laptop")
-    payment = usage.pay(alice, 2_000, "pi_1")
-    for words in (1, 9):
-        assert chat.ask(client_for(secret), messages=[{"role": "user", "content": "word " * words}]).status_code == 200
-    second_factors.give_app(owner_of(alice))
-    page = desk_of(SUPPORT, "Support")
-
+def find_the_payment(page, payment):
     # T-1: "Did my payment of receipt ... arrive?"
     search(page, f"invoice-{summaries.receipt_number(payment)}.pdf")
     page.get_by_text("$20.00").first.wait_for()
     assert page.locator(".field-state .readonly").inner_text() == "Paid"
     browser.look(page, "ticket-payment")
 
+
+def find_the_statement(page, alice, payment):
     # T-2: "What is in our statement?"
     alice.refresh_from_db()
     search(page, monthly_statement.number_of(alice, payment.created_at))
@@ -54,6 +48,8 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     page.get_by_role("cell", name=dollars.format_usd(alice.balance_nanos), exact=True).wait_for()
     browser.look(page, "ticket-statement")
 
+
+def compare_two_requests(page):
     # T-3: "Why was the second request dearer than the first?"
     first, second = Completion.objects.order_by("pk").values_list("pk", flat=True)
     search(page, first)
@@ -63,6 +59,8 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     page.get_by_text("Lines that differ are bold.").wait_for()
     browser.look(page, "ticket-comparison")
 
+
+def send_a_password_link(page, alice):
     # T-4: "I forgot my password."
     search(page, "alice@example.org")
     page.wait_for_url(f"**{account_page(alice)}")
@@ -71,6 +69,8 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     page.wait_for_url(f"**{account_page(alice)}")
     assert PasswordLink.objects.get().user == owner_of(alice)
 
+
+def issue_a_credit(page, alice):
     # T-5: "Requests failed yesterday." A small credit needs nobody else.
     follow(page, "Issue credit")
     page.get_by_label("Amount in US dollars").fill("5")
@@ -79,6 +79,8 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     page.get_by_text("$5.00 credited.").wait_for()
     assert alice.entries.latest("seq").amount_nanos == money.nanos(500)
 
+
+def replace_a_lost_phone(page, desk_of, alice):
     # T-6: "I lost my phone." A lead approves it.
     follow(page, "Lost phone")
     explain(page, "Phone stolen, checked by call", "T-6")
@@ -94,6 +96,8 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     lead.wait_for_url(re.compile("secondfactorrequest/(?!.*approve)"))
     assert not Authenticator.objects.filter(user=owner_of(alice)).exists()
 
+
+def revoke_the_key(page, key, secret):
     # T-7: "Our key is on GitHub." It stops at once.
     search(page, f"mgw_live_...{key.last_four}")
     page.wait_for_url(f"**{key_page(key)}")
@@ -102,6 +106,8 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     page.get_by_text("The key is revoked. Requests with it are now refused.").wait_for()
     assert chat.ask(client_for(secret)).status_code == 401
 
+
+def refund_the_payment(page, desk_of, alice, payment):
     # T-8: "Please refund my payment." Support hands it over, and Finance books the refund on the payment's page.
     finance = desk_of(FINANCE, "Finance")
     page.goto(account_page(alice))
@@ -121,7 +127,10 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     press(finance, "Book refund")
     finance.wait_for_url(f"**{account_page(alice)}")
     assert alice.entries.latest("seq").amount_nanos == -money.nanos(1_500)
+    return finance
 
+
+def close_the_account(finance, alice):
     # T-9: "Please close our account."
     follow(finance, "Close account")
     explain(finance, "Asked by the owner", "T-9")
@@ -129,6 +138,25 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     finance.get_by_text("This account is closed: its keys are refused.").wait_for()
     alice.refresh_from_db()
     assert not alice.is_active
+
+
+def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, settings):
+    settings.EMAIL_BACKEND, settings.SENDS_MAIL = "django.core.mail.backends.locmem.EmailBackend", True
+    key, secret = factories.make_key(alice, "laptop")
+    payment = usage.pay(alice, 2_000, "pi_1")
+    for words in (1, 9):
+        assert chat.ask(client_for(secret), messages=[{"role": "user", "content": "word " * words}]).status_code == 200
+    second_factors.give_app(owner_of(alice))
+    page = desk_of(SUPPORT, "Support")
+    find_the_payment(page, payment)
+    find_the_statement(page, alice, payment)
+    compare_two_requests(page)
+    send_a_password_link(page, alice)
+    issue_a_credit(page, alice)
+    replace_a_lost_phone(page, desk_of, alice)
+    revoke_the_key(page, key, secret)
+    finance = refund_the_payment(page, desk_of, alice, payment)
+    close_the_account(finance, alice)
 
     tickets = Activity.objects.exclude(ticket="").order_by("pk").values_list("ticket", "act")
     assert list(tickets) == [

@@ -17,10 +17,11 @@ from keys.spending_limit import SpendingLimit
 from tests import chat, factories
 from tests.completions.conftest import impatient
 from tests.conftest import client_for
+from tests.error_table import TABLE, scenario
 from tests.keys.refusal_history.conftest import _nothing_collected
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, signed_in
-from tests.pages.test_support import key_page, text
-from tests.test_error_table import TABLE, scenario
+from tests.pages.dashboard_pages import text
+from tests.pages.desk_pages import key_page
 from tests.upstream import refusal, upstream
 from tests.waiting import meanwhile
 

@@ -9,9 +9,9 @@ from billing.sign_in.mails import Cause
 from billing.staff import unblocking
 from gateway_project.activity.models import Activity
 from tests import factories
-from tests.billing.sign_in.test_backend import ALICE, BURST, BURST_OF_ADDRESS, _slow_rates, attempt, use_up
+from tests.billing.sign_in.attempts import ALICE, BURST, BURST_OF_ADDRESS, _slow_rates, attempt, use_up
 from tests.pages.conftest import make_staff, owner_of, signed_in
-from tests.pages.test_support import send
+from tests.pages.desk_pages import send
 
 __all__ = ["_slow_rates"]
 

@@ -18,7 +18,7 @@ from tests import factories, usage
 from tests.billing.payments.conftest import begin, outcome, owner, stripe  # noqa: F401  fixtures
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, signed_in
-from tests.pages.test_support import account_page, send
+from tests.pages.desk_pages import account_page, send
 
 SETTINGS, CLOSE, UNDO = "/dashboard/settings/", "/dashboard/settings/close/", "/dashboard/settings/close/undo/"
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
-from tests.billing.test_constraints import refused
+from tests.billing.refused_rows import refused
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

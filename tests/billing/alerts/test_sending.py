@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings
 from django.core import mail
 from django.db import connection
-from django.test import RequestFactory
 from django.utils import timezone
 
 from billing import tasks
@@ -26,6 +25,9 @@ from billing.models import AccountAlert, AlertDelivery, Role, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity.models import Activity
 from tests import factories, usage
+from tests.billing.alerts.deliveries import request_of_owner
+
+__all__ = ["request_of_owner"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -84,13 +86,6 @@ def _development(settings):
     settings.GATEWAY_DEVELOPMENT = True  # where http to this machine is permitted
     settings.PRIVATE_WEBHOOKS = [ip_network("127.0.0.0/8")]
     settings.SENDS_MAIL = True
-
-
-@pytest.fixture
-def request_of_owner(alice):
-    request = RequestFactory().get("/")
-    request.user = alice.members.get()
-    return request
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -23,8 +22,8 @@ from gateway_project.monitoring import collector
 from gateway_project.monitoring.models import TaskRun
 from tests import factories, usage
 from tests.billing import guards
-from tests.cases import undone
-from tests.completions.test_tampering import TAMPERINGS
+from tests.cases import raising, undone
+from tests.completions.tamperings import TAMPERINGS
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -503,7 +502,7 @@ def test_the_nightly_task_finds_nothing_in_a_consistent_ledger(alice, caplog):
 
 
 def test_an_audit_that_fails_is_not_recorded(db, monkeypatch):
-    monkeypatch.setattr("billing.tasks.signed_days.verify", Mock(side_effect=OperationalError))
+    monkeypatch.setattr("billing.tasks.signed_days.verify", raising(OperationalError))
     with pytest.raises(OperationalError):
         tasks.verify_ledger()
     assert not TaskRun.objects.exists()

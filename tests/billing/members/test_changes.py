@@ -12,7 +12,7 @@ from billing.members import changes
 from billing.models import Invitation, Membership, Role
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
-from tests.billing.members.test_invitations import invite, link, members
+from tests.billing.members.invitation_forms import invite, link, members
 from tests.pages.conftest import owner, owner_of, rows, signed_in  # noqa: F401  fixtures
 from tests.waiting import meanwhile, somebody_waits, until
 

@@ -13,20 +13,10 @@ from billing.ledger import writer
 from billing.models import Invitation, Role, User
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
+from tests.billing.members.invitation_forms import EMAIL, NEW, invite, link, members
 from tests.pages.conftest import make_staff, owner, owner_of, rows, signed_in  # noqa: F401  fixtures
 
-EMAIL, NEW = "new@example.org", "a wholly new sentence"
 JOIN = "/dashboard/members/join/"
-
-
-def invite(client, account, email=EMAIL, role=Role.DEVELOPER):
-    return client.post("/dashboard/members/invite/", {"email": email, "role": role, "account": account.pk})
-
-
-def link():
-    """Return the path and query of the link in the last mail."""
-    [found] = re.findall(r"^http://testserver(/\S+)$", str(mail.outbox[-1].body), re.M)
-    return found
 
 
 def join(path, client, **form):
@@ -35,10 +25,6 @@ def join(path, client, **form):
 
 def sign_up(path, client=None, password=NEW):
     return join(path, client or Client(), new_password1=password, new_password2=password)
-
-
-def members(account):
-    return {member.user.email: member.role for member in account.memberships.select_related("user")}
 
 
 def assert_ended(path, client=None):

@@ -1,30 +1,13 @@
 """The database refuses violations of payments. Every constraint and trigger has a test, which is named after it."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from billing.models import Account, InvoiceFile, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from tests import factories
-from tests.billing.test_constraints import refused
+from tests.billing.payments.payment_rows import NOW, paid, paid_columns, payment
+from tests.billing.refused_rows import refused
 
-NOW = datetime(2026, 1, 31, tzinfo=UTC)
-
-
-@pytest.fixture
-def payment(alice: Account) -> Payment:
-    return Payment.objects.create(account=alice, amount_cents=2_000, processor="stripe", is_live=False)
-
-
-@pytest.fixture
-def paid(payment: Payment) -> Payment:
-    Payment.objects.update(**paid_columns(payment))
-    payment.refresh_from_db()
-    return payment
-
-
-def paid_columns(payment: Payment) -> dict[str, object]:
-    return {"status": "PAID", "credit": payment.account.entries.get(seq=1), "receipt_number": 1, "paid_at": NOW}
+__all__ = ["paid", "payment"]
 
 
 def top_up(account: Account, **columns: object) -> TopUpRule:

@@ -10,8 +10,8 @@ from django.test import Client
 from billing.models import Account, User
 from gateway_project.activity.models import Activity
 from tests import factories
-from tests.billing.sign_in.test_reauthentication import expire
 from tests.pages.conftest import owner, owner_of, signed_in  # noqa: F401  fixtures
+from tests.sessions import expire
 
 SIGN_UP, CHANGE, SIGN_IN = "/accounts/signup/", "/accounts/email/", "/accounts/login/"
 EMAIL, NEW = "ann@example.org", "a wholly new sentence"

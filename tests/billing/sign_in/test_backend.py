@@ -17,19 +17,10 @@ from billing.models import SignInLimit
 from billing.sign_in import limits
 from gateway_project import errors
 from tests import factories
+from tests.billing.sign_in.attempts import ALICE, BURST, BURST_OF_ADDRESS, HOUR, SIGN_IN, _slow_rates, attempt, use_up
 from tests.faults import fault
 
-SIGN_IN = "/accounts/login/"
-ALICE = "alice@example.org"
-BURST, BURST_OF_ADDRESS = 3, 6
-HOUR = 3_600
-
-
-@pytest.fixture(autouse=True)
-def _slow_rates(monkeypatch):
-    """However slow the machine is, no attempt becomes due while a test runs."""
-    monkeypatch.setattr(limits, "USER", limits.Rate(BURST, HOUR))
-    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(BURST_OF_ADDRESS, HOUR))
+__all__ = ["_slow_rates"]
 
 
 @pytest.fixture
@@ -44,17 +35,6 @@ def hashed(settings, monkeypatch):
 
     monkeypatch.setattr(MD5PasswordHasher, "encode", record)
     return found
-
-
-def attempt(email=ALICE, password="wrong", *, client=None, address="192.0.2.1"):
-    form = {"login": email, "password": password}
-    return (client or Client()).post(SIGN_IN, form, headers={"accept": "text/html"}, REMOTE_ADDR=address)
-
-
-def use_up(email=ALICE, **options):
-    """Use up the limit of a user, each time from another address."""
-    for number in range(BURST):
-        assert attempt(email, address=f"198.51.100.{number}", **options).status_code == 200
 
 
 def let_pass(seconds):

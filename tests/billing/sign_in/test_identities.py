@@ -16,11 +16,11 @@ from billing.sign_in import limits
 from gateway_project.activity.models import Activity
 from gateway_project.checks import check_identities
 from tests import factories, second_factors, sessions
-from tests.billing.members.test_invitations import invite, link
+from tests.billing.members.invitation_forms import invite, link
 from tests.billing.sign_in import identity_server
 from tests.billing.sign_in.identity_server import Person
-from tests.billing.sign_in.test_reauthentication import expire
 from tests.pages.conftest import make_staff, other_owner, owner, owner_of, rows, signed_in  # noqa: F401  fixtures
+from tests.sessions import expire
 
 LIST, DASHBOARD, SIGN_IN, CODE = "/accounts/3rdparty/", "/dashboard/", "/accounts/login/", "/accounts/2fa/authenticate/"
 EMAIL, PROVIDERS = "ann@example.org", ["google", "github"]

@@ -2,7 +2,6 @@
 
 import html
 import re
-import time
 
 import pytest
 from django.test import Client
@@ -10,7 +9,8 @@ from django.test import Client
 from billing.models import LedgerEntry, User
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
-from tests import factories, sessions
+from tests import factories
+from tests.billing.sign_in.key_forms import NEW_KEY, key_form
 from tests.pages.conftest import (  # fixtures
     key,  # noqa: F401
     owner,  # noqa: F401
@@ -20,23 +20,14 @@ from tests.pages.conftest import (  # fixtures
     support,  # noqa: F401
     support_user,  # noqa: F401
 )
-from tests.pages.test_support import send
-
-NEW_KEY = "/dashboard/keys/new/"
-
-
-def expire(client):
-    sessions.update(client, password_given_at=int(time.time()) - 16 * 60)
+from tests.pages.desk_pages import send
+from tests.sessions import expire
 
 
 def carried(reply):
     """Return what the page that asks for the password sends on, beside it."""
     found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', reply.content.decode())
     return {name: html.unescape(value) for name, value in found if name not in ("csrfmiddlewaretoken", "username")}
-
-
-def key_form(account):
-    return {"name": "“laptop” <b>\r\n", "spending_type": "NONE", "account": str(account.pk)}
 
 
 def test_a_key_is_made_after_the_password_and_nothing_is_typed_twice(owner, alice):  # noqa: F811

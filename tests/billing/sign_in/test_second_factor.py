@@ -17,7 +17,7 @@ from billing.sign_in import codes, limits
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories, second_factors, sessions
-from tests.billing.sign_in.test_reauthentication import NEW_KEY, expire, key_form
+from tests.billing.sign_in.key_forms import NEW_KEY, key_form
 from tests.pages.conftest import (  # fixtures
     owner,  # noqa: F401
     owner_of,
@@ -27,6 +27,7 @@ from tests.pages.conftest import (  # fixtures
     support,  # noqa: F401
     support_user,  # noqa: F401
 )
+from tests.sessions import expire
 
 SIGN_IN, CODE, FACTORS = "/accounts/login/", "/accounts/2fa/authenticate/", "/accounts/2fa/"
 WRONG = "000000"

@@ -8,7 +8,6 @@ import pytest
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 
 from billing.models import User
@@ -17,6 +16,7 @@ from completions.models import Completion, LanguageModel, Price, Provider, Routa
 from gateway_project import secretbox
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
+from tests.completions.catalog.admin_forms import model_fields, provider_fields, url
 
 pytestmark = pytest.mark.django_db
 
@@ -66,10 +66,6 @@ def completion(alice, echo_model) -> Completion:
     )
 
 
-def url(noun: str, action: str, *args: object) -> str:
-    return reverse(f"admin:completions_{noun}_{action}", args=args)
-
-
 def listed(client: Client, **query: str) -> list[str]:
     """The ids of the completions in the list."""
     return [completion.pk for completion in client.get(url("completion", "changelist"), query).context["cl"].result_list]
@@ -79,44 +75,6 @@ def save(client: Client, noun: str, pk: str | None, fields: dict[str, object]):
     """Post the form, as if its preview had been seen; an empty value for a checkbox leaves it unticked."""
     where = url(noun, "change", pk) if pk else url(noun, "add")
     return client.post(where, {"_confirmed": "on", **{name: value for name, value in fields.items() if value != ""}})
-
-
-def provider_fields(**changed: object) -> dict[str, object]:
-    return {"base_url": "http://gpu-shed:8001/v1", "is_enabled": "on", "sync": "off", **changed}
-
-
-def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
-    routes = [
-        {
-            "id": route.pk,
-            "model": model.pk,
-            "provider": route.provider_id,
-            "upstream_model": route.upstream_model,
-            "api": route.api,
-            "priority": route.priority,
-            "weight": route.weight,
-            "is_enabled": "on",
-        }
-        for route in model.routes.all()
-    ]
-    return {
-        "name": model.name,
-        "maker": model.maker,
-        "kind": model.kind,
-        "category": model.category,
-        "is_enabled": "on",
-        "context_window": model.context_window,
-        "max_output_tokens": model.max_output_tokens,
-        "image_tokens_max": model.image_tokens_max,
-        "routes-TOTAL_FORMS": len(routes),
-        "routes-INITIAL_FORMS": len(routes),
-        "prices-TOTAL_FORMS": 1,
-        "prices-INITIAL_FORMS": 1,
-        "prices-0-id": model.prices.get().pk,
-        "prices-0-model": model.pk,
-        **{f"routes-{index}-{name}": value for index, route in enumerate(routes) for name, value in route.items()},
-        **changed,
-    }
 
 
 # --- Permissions ----------------------------------------------------------------------------------------------------

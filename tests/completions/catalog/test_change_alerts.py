@@ -19,11 +19,11 @@ from completions.public import facts
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from tests import chat, factories
-from tests.billing.alerts.test_sending import request_of_owner  # noqa: F401  a fixture
-from tests.completions.catalog.test_admin import model_fields, url
+from tests.billing.alerts.deliveries import request_of_owner  # noqa: F401  a fixture
+from tests.completions.catalog.admin_forms import model_fields, url
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, owner_of, signed_in, superuser  # noqa: F401  a fixture
-from tests.pages.test_home_page import panel
+from tests.pages.desk_pages import panel
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

@@ -12,7 +12,7 @@ from gateway_project import secretbox
 from gateway_project.activity.models import Activity
 from gateway_project.text import dollars
 from tests import factories, sessions
-from tests.completions.catalog.test_admin import model_fields, provider_fields, url
+from tests.completions.catalog.admin_forms import model_fields, provider_fields, url
 from tests.completions.rows import ask_streamed, begin
 from tests.upstream import streamed
 

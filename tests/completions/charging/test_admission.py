@@ -3,7 +3,6 @@
 The order of refusals is in ``tests/test_error_table.py``.
 """
 
-import json
 import math
 import re
 from datetime import UTC, timedelta
@@ -22,31 +21,13 @@ from keys.limits import limit_state_cache
 from keys.models import ApiKey, SpendingDay
 from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
+from tests.completions.charging.worst_cases import CENT, INPUT, OUTPUT, with_balance, worst_case
 from tests.conftest import client_for
-
-CENT = 10_000_000
-INPUT, OUTPUT = 500, 1_500  # nanodollars a token: the factory's $0.50 and $1.50 a million
-
-
-def worst_case(raw: bytes, max_tokens: int) -> int:
-    """Return what the documentation promises to hold, computed apart from the code."""
-    return chat.prompt_bytes(json.loads(raw)["messages"]) * INPUT + max_tokens * OUTPUT
 
 
 def caller(account: Account, **fields):
     key, secret = factories.make_key(account, **fields)
     return key, client_for(secret)
-
-
-def with_balance(nanos: int) -> Account:
-    """Return an account with exactly this balance in nanodollars."""
-    cents = -(-nanos // CENT)
-    account = factories.make_account("Exact", cents=cents)
-    if cents * CENT > nanos:
-        usage.debit(account, cents * CENT - nanos, "before", prompt_tokens=0, completion_tokens=0)
-    account.refresh_from_db()
-    assert account.balance_nanos == nanos
-    return account
 
 
 def tie_up(account: Account, nanos: int) -> None:

@@ -27,7 +27,7 @@ from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
 from tests import cells, chat, factories, usage
 from tests.completions import settlements
-from tests.completions.charging.test_admission import CENT, INPUT, OUTPUT, with_balance, worst_case
+from tests.completions.charging.worst_cases import CENT, INPUT, OUTPUT, with_balance, worst_case
 from tests.conftest import client_for
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent

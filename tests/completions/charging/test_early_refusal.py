@@ -12,8 +12,8 @@ from keys import lifecycle
 from keys.limits.refusal_cache import FLOOD_REFUSALS
 from tests import chat, factories
 from tests.conftest import client_for
-from tests.keys.limits.test_refusal_cache import no_query_of_keys_or_accounts, stopped
-from tests.test_error_table import TABLE, Request, assert_headers, scenario
+from tests.error_table import TABLE, Request, assert_headers, scenario
+from tests.keys.limits.stopped_keys import no_query_of_keys_or_accounts, stopped
 
 __all__ = ["scenario", "stopped"]
 

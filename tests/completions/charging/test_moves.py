@@ -20,8 +20,8 @@ from gateway_project.db.group_commit import Skipped
 from keys.models import ApiKey
 from tests import cells, factories
 from tests.completions import settlements
-from tests.completions.charging.recovery.test_outbox import _outbox, forget, store
-from tests.completions.test_tasks import admit
+from tests.completions.admitted import admit
+from tests.completions.charging.recovery.outbox_files import _outbox, forget, store
 
 __all__ = ["_outbox"]
 

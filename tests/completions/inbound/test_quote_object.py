@@ -18,7 +18,7 @@ from tests import chat, factories, waiting
 from tests.completions.conftest import impatient
 from tests.completions.rows import MESSAGES
 from tests.conftest import client_for
-from tests.test_error_table import TABLE, scenario
+from tests.error_table import TABLE, scenario
 
 __all__ = ["impatient", "scenario"]
 

@@ -3,7 +3,6 @@
 import json
 import re
 from html import unescape
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -18,10 +17,8 @@ from keys.models import ApiKey, RefusedRequest, SpendingDay
 from keys.refusal_history import collector
 from keys.spending_limit import SpendingLimit
 from tests import chat, factories
+from tests.completions.playground.forms import PATH, STREAM, form, playground_keys
 from tests.pages.conftest import owner_of, signed_in
-
-PATH = "/dashboard/playground/"
-STREAM: Any = {"HTTP_ACCEPT": "text/event-stream"}
 
 
 @pytest.fixture(autouse=True)
@@ -34,16 +31,8 @@ def owner(alice):
     return signed_in(owner_of(alice))
 
 
-def form(account, **fields):
-    return {"model": "demo/echo", "prompt": "one two three", "max_tokens": "50", "account": str(account.pk), **fields}
-
-
 def text(reply):
     return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
-
-
-def playground_keys(account):
-    return account.keys.filter(name="Playground").order_by("pk")
 
 
 def nothing_is_held(account):

@@ -10,9 +10,9 @@ from django.db import connection
 from billing.ledger import audit
 from billing.models import Hold, LedgerEntry
 from tests import chat, factories
-from tests.completions.playground.test_pages import PATH, STREAM, form, owner_of, playground_keys
+from tests.completions.playground.forms import PATH, STREAM, form, playground_keys
 from tests.conftest import client_for
-from tests.pages.conftest import signed_in
+from tests.pages.conftest import owner_of, signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

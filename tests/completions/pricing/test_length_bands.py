@@ -7,8 +7,8 @@ import pytest
 from billing import money
 from completions.models import Completion
 from tests import factories
-from tests.completions.inbound.embeddings.test_views import found, make_embedder
-from tests.completions.pricing.test_web_searches import FOUND, SEARCH, SEARCHED
+from tests.completions.inbound.embeddings.embedders import found, make_embedder
+from tests.completions.pricing.searches import FOUND, SEARCH, SEARCHED
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.rows import ask, assert_charged
 from tests.ledger_audit import assert_ledger_is_consistent

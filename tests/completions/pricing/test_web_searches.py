@@ -9,18 +9,12 @@ from billing.models import LedgerEntry
 from completions.models import Completion, Price
 from gateway_project import metrics
 from tests import factories
+from tests.completions.pricing.searches import FOUND, SEARCH, SEARCHED
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.rows import assert_charged, assert_released, lost_nanos
 from tests.upstream import CLOSE, KEY_ENV, stream, whole
 
-SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
 QUESTION = [{"role": "user", "content": "Say hello, please."}]
-SEARCHED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tides"}}
-FOUND = {
-    "type": "web_search_tool_result",
-    "tool_use_id": "srvtoolu_1",
-    "content": [{"type": "web_search_result", "url": "https://example.org", "title": "Tides", "encrypted_content": "EqgfCio"}],
-}
 FAILED = {**FOUND, "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}}
 INPUT, OUTPUT, CACHED, EACH = 3_000, 15_000, 300, 10_000_000  # nanodollars a token, and a search
 CONTEXT = 100_000

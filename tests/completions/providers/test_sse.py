@@ -5,15 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.providers import sse
+from tests.completions.providers.cuts import CUTS, cut
 
 LINE = st.binary(max_size=30).map(lambda data: data.replace(b"\r", b"").replace(b"\n", b""))
 EVENT = st.lists(LINE, min_size=1, max_size=3)
-CUTS = st.lists(st.integers(0, 400), max_size=12)
-
-
-def cut(data: bytes, cuts: list[int]) -> list[bytes]:
-    places = [0, *sorted({place for place in cuts if place < len(data)}), len(data)]
-    return [data[start:end] for start, end in zip(places, places[1:], strict=False)]
 
 
 def decode(pieces: list[bytes], event_bytes_max: int = 1_000_000) -> list[bytes]:

@@ -19,7 +19,7 @@ from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, events
 from tests.conftest import client_for
 from tests.document_server import reply, serving
-from tests.pages.test_malformed_addresses import SENT
+from tests.malformed_addresses import SENT
 from tests.upstream import KEY_ENV, refusal, streamed, whole
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"

@@ -10,7 +10,7 @@ import pytest
 from gateway_project.net import addresses, background_http, http
 from tests.document_server import reply as document
 from tests.document_server import serving
-from tests.gateway_project.net.test_http import post
+from tests.gateway_project.net.requests import post
 from tests.upstream import upstream, whole
 
 __all__ = ["upstream"]

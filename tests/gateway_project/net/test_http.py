@@ -5,21 +5,15 @@ import socket
 import threading
 import time
 import traceback
-from types import SimpleNamespace
 
 import pytest
 from geventhttpclient.connectionpool import ConnectionPool
 
 from gateway_project.net import geventhttp, http
+from tests.gateway_project.net.requests import DEADLINES, post
 from tests.upstream import EARLY_HINTS, HANG, reply, streamed, upstream, whole
 
 __all__ = ["upstream"]
-
-DEADLINES = SimpleNamespace(connect_seconds=60, first_byte_seconds=60, idle_seconds=60, total_seconds=60)
-
-
-def post(url, body=b"{}", seconds=60.0):
-    return http.send(url, headers={}, body=body, deadlines=DEADLINES, until=time.monotonic() + seconds).wait()
 
 
 def test_a_connection_stays_reserved_after_an_interim_response(upstream):

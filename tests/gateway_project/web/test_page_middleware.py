@@ -12,7 +12,7 @@ from gevent import socket
 from gateway_project import large_work
 from gateway_project.web import page_middleware
 from gateway_project.web.bodies_in_flight import process_bodies
-from tests.gateway_project.web.test_strict_json import CountedLock
+from tests.gateway_project.web.counted_lock import CountedLock
 from tests.pages.conftest import owner  # noqa: F401  a fixture
 
 FORM_BYTES_MAX = 65_536

@@ -3,7 +3,6 @@
 import copy
 import io
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from completions.inbound.chat_completions.serializers import ChatCompletionReque
 from gateway_project import errors, large_work
 from gateway_project.web import strict_json
 from tests import chat
+from tests.gateway_project.web.counted_lock import CountedLock
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 VALUES = st.recursive(
@@ -352,20 +352,6 @@ def test_the_valid_body_is_accepted(api, echo_model):
 
 
 # --- Turns --------------------------------------------------------------------------------------------------------
-
-
-class CountedLock:
-    """The lock of the turns, which counts them."""
-
-    def __init__(self):
-        self.turns, self._lock = 0, threading.Lock()
-
-    def acquire(self):
-        self.turns += 1
-        self._lock.acquire()
-
-    def release(self):
-        self._lock.release()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests import factories
 from tests.cases import undone
 from tests.conftest import client_for
 from tests.pages.conftest import rows  # noqa: F401  fixture
-from tests.pages.test_dashboard import use
+from tests.pages.dashboard_pages import use
 
 KEYS = "/api/keys"
 CHAT = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}

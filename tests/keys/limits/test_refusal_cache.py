@@ -2,12 +2,9 @@
 
 import gc
 import weakref
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 
 from billing.models import Account
@@ -21,7 +18,9 @@ from keys.models import ApiKey
 from keys.spending_limit import SpendingLimit
 from tests import chat, factories
 from tests.conftest import client_for
-from tests.monotonic_clock import use_clock
+from tests.keys.limits.stopped_keys import no_query_of_keys_or_accounts, stopped
+
+__all__ = ["stopped"]
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEMAND = AdmissionDemand(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True)
@@ -252,23 +251,6 @@ def test_a_cached_refusal_keeps_no_request_alive(memory):
 
 
 # --- Over HTTP -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def stopped(monkeypatch):
-    """Stop the clock of the process's caches, so that the test runs within one second of it. Returns the clock."""
-    clock = use_clock(monkeypatch, limit_state_cache)
-    clock.stop()
-    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(clock.monotonic))
-    return clock
-
-
-@contextmanager
-def no_query_of_keys_or_accounts():
-    with CaptureQueriesContext(connection) as captured:
-        yield
-    # Models are looked up in each request, as tests do not cache them.
-    assert [query["sql"] for query in captured if "completions_" not in query["sql"]] == []
 
 
 def revoked(account: Account, key: ApiKey) -> None:

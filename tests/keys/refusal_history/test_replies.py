@@ -11,7 +11,7 @@ from keys.refusal_history import collector
 from tests import chat, factories
 from tests.completions.conftest import large  # noqa: F401  fixture
 from tests.conftest import client_for
-from tests.test_error_table import TABLE, scenario
+from tests.error_table import TABLE, scenario
 from tests.upstream import refusal, upstream
 
 __all__ = ["scenario", "upstream"]

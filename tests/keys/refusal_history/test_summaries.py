@@ -8,7 +8,7 @@ from django.db import connection
 from keys.models import RefusalCount
 from keys.refusal_history import summaries
 from tests import factories
-from tests.test_error_table import ERRORS
+from tests.error_table import ERRORS
 
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 THIS_HOUR = NOW.replace(minute=0)

@@ -1,7 +1,5 @@
 """The sweeper charges what a dead process had relayed by its last checkpoint, and frees the rest of its holds soon."""
 
-from datetime import timedelta
-
 import pytest
 from django.db.models.functions import Now
 
@@ -15,15 +13,8 @@ from completions.models import Completion
 from completions.request import schema
 from keys.authentication import Caller
 from tests import factories
+from tests.completions.charging.recovery.checkpoint_rows import FIELDS, grow_old
 from tests.completions.rows import assert_released, disconnect
-
-FIELDS = {
-    "model": "demo/echo",
-    "messages": [{"role": "user", "content": "Say a lot"}],
-    "stream": True,
-    "max_tokens": 50,
-    "echo": {"reply": "four bytes " * 20},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +28,6 @@ def begin(api, **headers):
     chunks = iter(reply.streaming_content)
     next(chunks), next(chunks)
     return reply
-
-
-def grow_old():
-    old = Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1)
-    Completion.objects.exclude(checkpointed_at=None).update(checkpointed_at=old)
 
 
 def test_a_running_completion_gets_a_checkpoint_of_its_relayed_bytes(api):

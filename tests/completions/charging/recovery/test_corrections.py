@@ -5,7 +5,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from django.db import connection
@@ -28,9 +27,10 @@ from gateway_project.db.group_commit import Skipped
 from keys.limits import spending
 from keys.models import SpendingDay
 from tests import factories
+from tests.cases import raising
 from tests.completions import settlements
-from tests.completions.charging.recovery.test_outbox import files, store, total
-from tests.completions.test_tasks import admit
+from tests.completions.admitted import admit
+from tests.completions.charging.recovery.outbox_files import files, store, total
 from tests.faults import fault
 from tests.waiting import meanwhile
 
@@ -280,7 +280,7 @@ def test_a_correction_that_is_impossible_is_a_dead_letter_and_holds_up_no_other(
     completion_id = store(admit(key))
     sweep(relayed_bytes=4)
     other_id = store(admit(key))
-    monkeypatch.setattr(corrections, "correct", Mock(side_effect=LookupError("a bug")))
+    monkeypatch.setattr(corrections, "correct", raising(LookupError("a bug")))
     assert drain() == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
     assert files(settings) == [f"{completion_id}.dead"]
     assert Completion.objects.get(pk=other_id).cost_nanos == EXACT_NANOS

@@ -25,8 +25,8 @@ from completions.pricing.usage import Usage
 from gateway_project.db import cell
 from tests import factories
 from tests.completions import settlements
+from tests.completions.admitted import admit
 from tests.completions.rows import assert_charged, lost_nanos
-from tests.completions.test_tasks import admit
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
 

@@ -8,13 +8,12 @@ import stat
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import InternalError, OperationalError, connection, transaction
+from django.db import InternalError, connection, transaction
 from django.db.models.functions import Now
 from msgspec import structs
 
@@ -32,38 +31,24 @@ from completions.pricing.usage import Usage
 from gateway_project import metrics
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
+from tests.cases import raising
 from tests.chat import everything_written
 from tests.completions import settlements
-from tests.completions.charging.recovery.test_checkpoints import FIELDS, grow_old
+from tests.completions.admitted import admit, at_once, expire
+from tests.completions.charging.recovery.checkpoint_rows import FIELDS, grow_old
+from tests.completions.charging.recovery.outbox_files import _outbox, drain, files, forget, store, total
 from tests.completions.rows import assert_charged, assert_released, parsed
-from tests.completions.test_tasks import admit, at_once, expire
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
 from tests.outage import with_the_database_unavailable
 from tests.waiting import meanwhile
 
-UNAVAILABLE = OperationalError("the database is unavailable")
-
-
-@pytest.fixture(autouse=True)
-def _outbox(settings, tmp_path, echo_model):
-    settings.OUTBOX_DIR = tmp_path / "outbox"
+__all__ = ["_outbox"]
 
 
 @pytest.fixture
 def key(alice):
     return factories.make_key(alice)[0]
-
-
-def files(settings) -> list[str]:
-    return sorted(os.listdir(settings.OUTBOX_DIR)) if settings.OUTBOX_DIR.exists() else []
-
-
-def store(admitted, *ending: Any) -> str:
-    """Store a settlement of 20 tokens for 20,000 nanodollars, or the given one."""
-    ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
-    outbox.store(Resolution(admitted.completion, settlements.served_by(admitted), *ending), UNAVAILABLE)
-    return admitted.completion.id
 
 
 def ask(api, **headers: str) -> Any:
@@ -74,14 +59,6 @@ def ask(api, **headers: str) -> Any:
 def read_during_outage(reply) -> bytes:
     PipelinedConnection.close_all()
     return with_the_database_unavailable(lambda: b"".join(reply.streaming_content))
-
-
-def drain() -> dict[Outcome, int]:
-    return drains.drain()
-
-
-def total(counter) -> float:
-    return counter._value.get()
 
 
 # --- In an outage ------------------------------------------------------------------------------------------------
@@ -339,7 +316,7 @@ def test_a_forgotten_completion_is_admitted_again_and_charged(alice, key, settin
 def test_a_readmission_whose_process_dies_before_its_charge_is_charged_later(alice, key, settings, monkeypatch):
     store_forgotten(lambda: admit(key))
     with monkeypatch.context() as patch:
-        patch.setattr(owed, "resolve_all", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(owed, "resolve_all", raising(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             drains.drain()
     assert settlements.expire(Completion.objects.get())  # the sweeper takes it for abandoned
@@ -458,14 +435,6 @@ def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):
 
 
 # --- What operators see ------------------------------------------------------------------------------------------
-
-
-def forget(admit: Callable[[], Admitted]) -> Admitted:
-    """Admit a completion, and lose it as a crash of the database does."""
-    savepoint = transaction.savepoint()
-    admitted = admit()
-    transaction.savepoint_rollback(savepoint)
-    return admitted
 
 
 def run(*arguments: str, name: str = "drain_outbox") -> Any:

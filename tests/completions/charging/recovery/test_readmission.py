@@ -25,7 +25,7 @@ from gateway_project import metrics
 from keys.authentication import Caller
 from tests import factories
 from tests.completions import settlements
-from tests.completions.charging.recovery.test_outbox import drain, files, forget, total
+from tests.completions.charging.recovery.outbox_files import drain, files, forget, total
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
 

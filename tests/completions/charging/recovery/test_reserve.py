@@ -17,9 +17,9 @@ from completions.pricing.usage import Usage
 from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
-from tests.completions.charging.recovery.test_checkpoints import FIELDS
-from tests.completions.charging.recovery.test_outbox import UNAVAILABLE
-from tests.completions.test_tasks import admit
+from tests.completions.admitted import admit
+from tests.completions.charging.recovery.checkpoint_rows import FIELDS
+from tests.completions.charging.recovery.outbox_files import UNAVAILABLE
 from tests.conftest import client_for
 
 _ROOM_BYTES = 2**18

@@ -16,10 +16,10 @@ from completions.charging.recovery import checkpoints
 from completions.models import Completion
 from keys.models import ApiKey
 from tests import chat, factories
+from tests.chat import TIMESTAMP
 from tests.completions.routes import add
 from tests.completions.rows import abandon, ask, ask_streamed, begin, disconnect, events
 from tests.conftest import client_for
-from tests.test_promises import TIMESTAMP
 from tests.upstream import CLOSE, ROLE, refusal, stream, streamed, usage, whole, words
 
 

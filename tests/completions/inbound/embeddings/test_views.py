@@ -10,31 +10,17 @@ import pytest
 from billing.models import Hold, LedgerEntry
 from completions.models import Completion
 from tests import factories
+from tests.completions.inbound.embeddings.embedders import found, make_embedder
 from tests.completions.rows import assert_charged, assert_released
 from tests.conftest import client_for
 from tests.upstream import KEY, KEY_ENV, refusal, reply
 
 PATH = "/v1/embeddings"
-USAGE = {"prompt_tokens": 7, "total_tokens": 7}
 TWO = [[0.5, -0.25], [1.0, 0.125]]
 
 
 def ask(api: Any, **fields: Any) -> Any:
     return api.post(PATH, {"model": "acme/embed", "input": ["red", "blue"], **fields})
-
-
-def found(*vectors: list[float] | str, usage: Any = USAGE, **fields: Any) -> list[Any]:
-    """Return the script of a reply as OpenAI sends it."""
-    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
-    body = {"object": "list", "data": data, "model": "upstream-name", **({"usage": usage} if usage else {}), **fields}
-    return reply(json.dumps(body).encode())
-
-
-def make_embedder(slug: str, kind: str, url: str) -> Any:
-    provider = factories.make_provider(slug, kind=kind, base_url=url, api_key_env=KEY_ENV)
-    return factories.make_model(
-        "acme/embed", provider=provider, kind="embedding", input="0.02", output="0", max_output_tokens=1, upstream_model="e-3"
-    )
 
 
 @pytest.fixture

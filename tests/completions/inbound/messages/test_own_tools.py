@@ -5,7 +5,7 @@ from typing import Any
 
 from completions.models import Completion
 from tests import factories
-from tests.completions.inbound.messages.test_views import HELLO, ask, assert_error, events
+from tests.completions.inbound.messages.requests import HELLO, ask, assert_error, events
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.rows import assert_charged
 from tests.upstream import stream, whole

@@ -5,7 +5,6 @@ The test client runs what the server runs after it has sent a reply before it re
 
 from datetime import timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError, connection
@@ -19,9 +18,10 @@ from completions.inbound.responses import keeping
 from completions.models import Completion, StoredResponse
 from completions.relay.slots import process_slots
 from tests import chat, factories
-from tests.completions.inbound.responses.test_views import PATH
+from tests.cases import raising
+from tests.completions.admitted import admit
+from tests.completions.inbound.responses.requests import PATH
 from tests.completions.rows import assert_charged, assert_released
-from tests.completions.test_tasks import admit
 from tests.conftest import client_for
 from tests.upstream import refusal, whole
 
@@ -60,7 +60,7 @@ def test_a_large_one_is_written_by_itself(api, alice, upstream):
 
 
 def test_a_large_one_that_cannot_be_written_by_itself_is_stored_with_its_charge(api, alice, upstream, monkeypatch):
-    monkeypatch.setattr(stored_responses, "_write", Mock(side_effect=OperationalError("the database is unavailable")))
+    monkeypatch.setattr(stored_responses, "_write", raising(OperationalError("the database is unavailable")))
     upstream.will(whole("Hello you"))
     response_id = begin(api, input="y" * 100_000).json()["id"]
     read = api.get(f"{PATH}/{response_id}").json()

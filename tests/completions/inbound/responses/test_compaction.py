@@ -8,7 +8,7 @@ from completions.inbound.responses import compaction
 from completions.models import StoredResponse
 from tests import factories
 from tests.chat import assert_error
-from tests.completions.inbound.responses.test_views import TOOL, events
+from tests.completions.inbound.responses.requests import TOOL, events
 from tests.completions.rows import assert_charged, assert_released
 from tests.conftest import client_for
 from tests.upstream import DONE, ROLE, chunk, refusal, stream, streamed, usage, whole, words

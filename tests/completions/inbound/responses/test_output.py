@@ -6,16 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai import omit
-from openai._models import construct_type
-from openai.lib.streaming.responses._responses import ResponseStreamState
-from openai.types.responses import ResponseStreamEvent
 
 from completions.inbound.events import as_json, parse_choices
 from completions.inbound.responses import output
 from completions.inbound.responses.output import Output
+from tests.completions.inbound.responses.put_together import arguments, begun, delta, put_together, texts
 
-HEAD = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "tools": [], "tool_choice": "auto"}
 OPEN = {"response.output_item.added": 1, "response.output_item.done": -1}
 
 
@@ -24,17 +20,6 @@ def events_of(*choices: dict[str, Any]) -> tuple[list[dict[str, Any]], Output]:
     written = Output("x_", {})
     events = [event for choice in choices for event in written.read(choice)] + written.end()
     return [json.loads(as_json(event)) for event in events], written
-
-
-def put_together(events: list[dict[str, Any]], items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the items as OpenAI's accumulator reads them of the events alone. It raises at what breaks their order."""
-    state: Any = ResponseStreamState(input_tools=omit, text_format=omit)
-    begun = {"type": "response.created", "response": {**HEAD, "status": "in_progress", "output": []}}
-    ended = {"type": "response.completed", "response": {**HEAD, "status": "completed", "output": items}}
-    for number, event in enumerate([begun, *events, ended]):
-        union: Any = ResponseStreamEvent
-        state.handle_event(construct_type(type_=union, value={**event, "sequence_number": number}))
-    return [item.to_dict() for _, item in sorted(state._completed_output.items())]
 
 
 def said_by_deltas(events: list[dict[str, Any]]) -> dict[int, str]:
@@ -59,15 +44,6 @@ def text_of(item: dict[str, Any]) -> str:
             return item["input"]
 
 
-def delta(**fields: Any) -> dict[str, Any]:
-    return {"index": 0, "delta": fields, "finish_reason": None}
-
-
-def begun(index: int, arguments: str = "") -> dict[str, Any]:
-    function = {"name": f"f{index}", "arguments": arguments}
-    return delta(tool_calls=[{"index": index, "id": f"call_{index}", "type": "function", "function": function}])
-
-
 def more(index: int, arguments: str) -> dict[str, Any]:
     return delta(tool_calls=[{"index": index, "function": {"arguments": arguments}}])
 
@@ -82,8 +58,6 @@ def finished(reason: str) -> dict[str, Any]:
     return {"index": 0, "delta": {}, "finish_reason": reason}
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-arguments = st.dictionaries(texts, st.one_of(texts, st.integers(-9, 9), st.lists(st.booleans(), max_size=2)), max_size=3)
 cuts = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 
 

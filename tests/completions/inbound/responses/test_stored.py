@@ -18,7 +18,7 @@ from gateway_project.db import pool
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.web.bodies_in_flight import process_bodies
 from tests import chat, factories
-from tests.completions.inbound.responses.test_views import PATH, TOOL, events, parsed
+from tests.completions.inbound.responses.requests import PATH, TOOL, events, parsed
 from tests.completions.rows import disconnect
 from tests.conftest import client_for
 from tests.ledger_audit import assert_ledger_is_consistent

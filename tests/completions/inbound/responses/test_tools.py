@@ -12,7 +12,7 @@ from completions.providers.gemini import request as gemini_request
 from completions.providers.openai import request as openai_request
 from gateway_project.errors import InvalidRequest
 from tests.completions.content_parts import IMAGE_URL
-from tests.completions.inbound.responses.test_output import put_together
+from tests.completions.inbound.responses.put_together import put_together
 from tests.completions.offers import make_call, make_offer
 
 HELLO = {"role": "user", "content": "Hello"}

@@ -31,7 +31,7 @@ from tests.completions.providers.anthropic.scripts import (
     tool,
     tool_use_block,
 )
-from tests.completions.providers.test_sse import CUTS, cut
+from tests.completions.providers.cuts import CUTS, cut
 
 COUNTED = Usage(124, 7, cached_tokens=100, cache_write_tokens=20)
 AT_FIRST = Usage(124, 1, cached_tokens=100, cache_write_tokens=20)

@@ -10,7 +10,7 @@ from gateway_project import errors
 from gateway_project.web import public_page
 from gateway_project.web.openapi import reference, specification
 from tests.conftest import client_for
-from tests.gateway_project.web.openapi.test_specification import OPERATIONS
+from tests.gateway_project.web.openapi.operations import OPERATIONS
 
 
 @pytest.fixture(autouse=True)
