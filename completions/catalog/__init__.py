@@ -5,7 +5,6 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 
 - ``lookup``       finds what is offered under a model id, with a short cache; lists the models that callers see
 - ``eligibility``  selects the models and routes that can serve a request
-- ``route_speeds``  the routes of a model in the order of how fast they answered
 - ``file``         loads catalog files: reads TOML, then writes what differs
 - ``tables``       the tables of a catalog file, validated by pydantic
 - ``price_gaps``   what a price of a file probably leaves out

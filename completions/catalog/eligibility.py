@@ -2,23 +2,32 @@
 
 The requested model must support everything that the request uses; otherwise the caller is told which field it does not
 support. A fallback model that does not support it is skipped. So is one of several routes if its provider cannot express
-the request.
+the request. Routes are ordered by how fast their providers answered in the last hour, for requests that ask for it.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from completions import providers
-from completions.catalog import lookup, route_speeds
+from completions.catalog import lookup
 from completions.chat import Call, ChatRequest, Offer, ProviderPreferences, Route
 from completions.estimates import token_budget
 from completions.providers import ignored_fields
 from completions.request import serving
+from completions.statistics import measurements
+from completions.statistics.measurements import NOTHING, Measured
 from gateway_project import errors
+from gateway_project.cache import StaleWhileRefresh
+from gateway_project.db import pool
 from keys.authentication import Caller
 
 # The gateway honours them: what it keeps of a request, and what it does not keep.
 _LABELS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "store", "user"})
+_WINDOW = timedelta(hours=1)
+_Measurements = dict[measurements.Route, Measured]
+# Read by one request per minute, while the others use the last reading.
+_measured: StaleWhileRefresh[None, _Measurements] = StaleWhileRefresh(seconds=60, entries_max=1, stale_on=pool.UNAVAILABLE)
 
 
 def eligible_offers(request: ChatRequest, caller: Caller | None = None) -> list[Offer]:
@@ -125,12 +134,32 @@ def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequenc
     ]
     if offer.routes and not allowed:
         raise errors.wrong("provider", f"leaves no provider of {offer.model_id}")
-    if preferences.sort:
-        allowed = route_speeds.sort(allowed, offer.model_id, preferences.sort)
+    if preferences.sort and preferences.sort != "price":  # a model costs the same at every provider
+        allowed = _sort_by_speed(allowed, offer.model_id, preferences.sort)
     places = {slug: place for place, slug in enumerate(dict.fromkeys(preferences.order))}
     moved = [replace(route, priority=places.get(route.provider_slug, len(places) + route.priority)) for route in allowed]
     moved.sort(key=lambda route: route.priority)
     return moved if not preferences.asks_one_provider else [route for route in moved if route.priority == moved[0].priority]
+
+
+def _sort_by_speed(routes: Sequence[Route], model_id: str, by: str) -> list[Route]:
+    """Return the routes with priorities in the order of ``by``. Those that were not measured come last, in their own order."""
+    measured = _measured.get(None, lambda _: _measure())
+
+    def place(route: Route) -> tuple[float, int]:
+        found = measured.get((route.provider_slug, model_id), NOTHING)
+        if by == "latency":
+            return (float("inf") if found.first_token_p50_ms is None else found.first_token_p50_ms), route.priority
+        return (float("inf") if found.tokens_per_second is None else -found.tokens_per_second), route.priority
+
+    return [replace(route, priority=rank) for rank, route in enumerate(sorted(routes, key=place), start=1)]
+
+
+def _measure() -> _Measurements:
+    try:
+        return pool.read(lambda: measurements.measure(pool.database_time() - _WINDOW))
+    finally:
+        pool.release_connection()
 
 
 def _names_of_tiers(tiers: Collection[str]) -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from completions.catalog import route_speeds
+from completions.catalog import eligibility
 from completions.models import LanguageModel
 from tests import factories
 from tests.chat import assert_error, everything_written
@@ -169,7 +169,7 @@ def test_a_quote_shows_the_order_that_is_wanted(api):
 @pytest.fixture
 def measured(large, alice):
     """ "spare" begins sooner, and "scripted" generates more tokens a second."""
-    route_speeds._measured.clear()
+    eligibility._measured.clear()
     caller = alice, factories.make_key(alice)[0]
     streamed_before(caller, "acme/large", 900, 1_100, 1_000, provider_id="scripted")
     streamed_before(caller, "acme/large", 100, 9_900, 1_000, provider_id="spare")
@@ -191,7 +191,7 @@ def test_a_suffix_of_the_model_sorts(api, measured, large):
 
 
 def test_providers_that_were_not_measured_keep_their_order_behind_the_others(api, large):
-    route_speeds._measured.clear()
+    eligibility._measured.clear()
     assert provider_of(ask(api, provider={"sort": "throughput"})) == "scripted"
 
 
