@@ -12,7 +12,7 @@ The path of a request, module after module:
 
 The layers, from top to bottom. A layer imports only layers below it; import-linter checks this, by pyproject.toml:
 
-- ``urls``, ``apps``       the paths under /v1; the app's registration with Django
+- ``urls``, ``page_urls``, ``apps``  the paths under /v1 and /dashboard; the app's registration with Django
 - ``admin``                the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``public``               the landing page, the list of models and a page for each, for everybody
 - ``tracing``              traces of completions, where the operator wants them

@@ -1,6 +1,6 @@
 """The past requests of an account for its members: a list, what each one cost and why, and months.
 
-- ``page_urls``, ``pages``  the paths and their pages
+- ``pages``                 the pages of the list and of one request
 - ``monthly_statement``     what a month changed, by type and model, to print; its number
 - ``files``                 the list as a CSV file
 - ``forms``                 the filters of the list

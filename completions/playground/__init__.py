@@ -3,7 +3,7 @@
 A request goes through ``inbound.completion_view`` as every other, with the account's key named Playground, which has a spending
 limit and is among the account's keys. Members use it whose role may send requests, by a form with a CSRF token.
 
-- ``pages``       the page; ``page_urls`` is its address
+- ``pages``       the page
 - ``completion``  sends the request of a form as a key
 - ``key``         finds or makes the account's playground key
 - ``forms``       the request as a form

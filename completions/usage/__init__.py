@@ -2,7 +2,6 @@
 
 May import ``completions.models``; the pages also ``keys`` and ``billing``.
 
-page_urls  the paths
 pages      the page and its files
 files      CSV, of what the page shows and in FOCUS columns
 plot       the plot, its table, and the headline figures

@@ -1,0 +1,20 @@
+"""The paths of the dashboard's pages of completions."""
+
+from django.urls import path
+
+from completions.history import monthly_statement
+from completions.history import pages as history_pages
+from completions.playground import pages as playground_pages
+from completions.usage import pages as usage_pages
+
+urlpatterns = [
+    path("usage/", usage_pages.show_usage, name="usage"),
+    path("usage/usage.csv", usage_pages.download_usage, name="usage-csv"),
+    path("usage/focus.csv", usage_pages.download_focus, name="usage-focus"),
+    path("ledger/<int:year>/<int:month>/", monthly_statement.show_month, name="monthly-statement"),
+    path("requests/", history_pages.list_requests, name="requests"),
+    path("requests/export/", history_pages.download_requests, name="requests-csv"),
+    path("requests/<str:request_id>/", history_pages.show_request, name="request"),
+    path("playground/", playground_pages.playground, name="playground"),
+    path("playground/charge/<str:completion_id>/", playground_pages.show_charge, name="playground-charge"),
+]
