@@ -14,8 +14,7 @@ from billing.desk import search
 from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
-from completions.desk import account_admin  # noqa: F401  registers its pages
-from completions.desk.key_admin import describe_failures
+from completions.desk.admin import describe_failures
 from completions.history import comparison
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate

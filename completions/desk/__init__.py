@@ -1,6 +1,6 @@
 """What completions contribute to the support desk.
 
-- ``account_admin``, ``key_admin``  what completions add to the support pages of an account and of a key
+- ``admin``     what completions add to the support pages of an account and of a key
 - ``search``    finds completions
 - ``sections``  the latest completions on an account's page
 - ``panels``    spending, time to first token, routes, proposals and accounts near zero, on the home page

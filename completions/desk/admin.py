@@ -1,4 +1,8 @@
-"""What completions add to the support page of a key: requests that failed at providers, and the trial of a request."""
+"""What completions add to the support pages of accounts and keys.
+
+An account gets its monthly statements; a key the requests that failed at providers, and the trial of a request.
+``billing`` and ``keys`` do not import completions, so completions extend their pages here.
+"""
 
 from typing import Any
 
@@ -9,8 +13,11 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
+from billing import admin as billing_admin
+from billing.models import Account
 from completions.charging import trial
 from completions.estimates import cost
+from completions.history import monthly_statement
 from completions.models import Completion
 from completions.request import schema
 from gateway_project.text import number_fields
@@ -37,8 +44,22 @@ class TrialForm(forms.Form):
         return tokens
 
 
-# keys does not import completions, so completions extend its page here.
-admin.site.unregister(ApiKey)
+admin.site.unregister([Account, ApiKey])
+
+
+@admin.register(Account)
+class AccountAdmin(billing_admin.AccountAdmin):
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.month_view)
+        month = path("<path:object_id>/months/<int:year>/<int:month>/", view, name="billing_account_month")
+        return [month, *super().get_urls()]
+
+    def month_view(self, request: HttpRequest, object_id: str, year: int, month: int) -> HttpResponse:
+        """Show the statement of a month with the figures that the account's members see."""
+        account = self.object_for(request, object_id, "billing.view_ledgerentry")
+        context = monthly_statement.read(account, year, month)
+        title = f"Statement of {context['month']:%B %Y}"
+        return self.show_action(request, "admin/billing/account/month.html", title, account, **context)
 
 
 @admin.register(ApiKey)
