@@ -15,7 +15,7 @@ from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.desk.admin import describe_failures
-from completions.history import comparison
+from completions.history import explanation
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
 from gateway_project.activity import list_values
@@ -57,7 +57,7 @@ class CompletionAdmin(NewestFirstAdmin):
         found = [known[id] for id in ids.values() if id in known]
         context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Compare charges", "ids": ids}
         context["missing"] = [id for id in ids.values() if id and id not in known]
-        context["lines"] = comparison.compare(*found) if len(found) == 2 else []
+        context["lines"] = explanation.compare(*found) if len(found) == 2 else []
         return TemplateResponse(request, "admin/completions/completion/compare.html", context)
 
     def get_search_results(

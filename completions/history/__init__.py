@@ -5,6 +5,5 @@
 - ``files``                 the list as a CSV file
 - ``forms``                 the filters of the list
 - ``reading``               reads a page of the list, as fast with millions of completions
-- ``explanation``           a charge line by line, and how it was settled, in words
-- ``comparison``            two charges side by side
+- ``explanation``           a charge line by line, two side by side, and how each was settled, in words
 """
