@@ -4,7 +4,6 @@ A request goes through ``inbound.completion_view`` as every other, with the acco
 limit and is among the account's keys. Members use it whose role may send requests, by a form with a CSRF token.
 
 - ``pages``       the page
-- ``completion``  sends the request of a form as a key
-- ``key``         finds or makes the account's playground key
+- ``completion``  sends the request of a form with the account's playground key, which the first one makes
 - ``forms``       the request as a form
 """

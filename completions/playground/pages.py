@@ -16,7 +16,7 @@ from billing.accounts.roles import Permission
 from billing.models import Account
 from completions.catalog import lookup
 from completions.models import Completion, ModelKind
-from completions.playground import completion, key
+from completions.playground import completion
 from completions.playground.forms import PlaygroundForm
 from gateway_project import errors
 from gateway_project.text import dollars
@@ -80,7 +80,7 @@ def _caller(request: HttpRequest, account: Account, form: PlaygroundForm) -> Cal
     """Return who pays for a valid form; None, with an error in the form, if it is not valid or its key may not be used."""
     if not form.is_valid():
         return None
-    found = key.find_or_make(request, account, makes_another=form.cleaned_data["makes_key"])
+    found = completion.find_or_make_key(request, account, makes_another=form.cleaned_data["makes_key"])
     if found is None:
         form.add_error("makes_key", _REVOKED)
         return None
@@ -134,7 +134,7 @@ def _page(
         "turns": turns,
         "request_json": json.dumps(fields or _EXAMPLE, indent=2, ensure_ascii=False),
         "api_url": hosts.api_url(request),
-        "key_name": key.NAME,
+        "key_name": completion.KEY_NAME,
         "needs_key": "makes_key" in form.errors,
     }
     return render(request, "completions/playground.html", context, status=status)
