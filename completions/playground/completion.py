@@ -4,7 +4,6 @@ It passes admission, limits, hold and settlement, as every completion does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -55,19 +54,11 @@ def _usable(account: Account) -> ApiKey | None:
     return account.keys.filter(not_expired, name__iexact=KEY_NAME, revoked_at=None).order_by("pk").first()
 
 
-@dataclass(frozen=True)
-class FormRequest:
-    """What a form asks for, as the body of a completion, and the key that pays."""
-
-    caller: Caller
-    body: bytes
-
-
 class FormAuthentication(BaseAuthentication):
     """The page has authenticated the member by the session. The caller is the key that the page chose."""
 
     def authenticate(self, request: Request) -> Any:
-        caller = request.parser_context["kwargs"]["form"].caller
+        caller = request.parser_context["kwargs"]["caller"]
         notes_of_api(request).key_id = caller.key_id
         return caller, caller
 
@@ -80,7 +71,7 @@ class FormParser(BaseParser):
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         assert parser_context is not None
         body: Body = parser_context["view"].body
-        body.text = parser_context["kwargs"]["form"].body
+        body.text = parser_context["kwargs"]["sent"]
         return body
 
 
@@ -92,7 +83,7 @@ class FormCompletion(CompletionView):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return schema.parse(RequestBody(fields, raw), pause)
 
-    def post(self, request: Request, form: FormRequest) -> HttpResponseBase:
+    def post(self, request: Request, caller: Caller, sent: bytes) -> HttpResponseBase:
         return self.complete(request)
 
 
@@ -101,6 +92,6 @@ _complete = FormCompletion.as_view()
 
 def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpResponseBase:
     """Return the reply in the API's format. The page has checked the CSRF token and the member's role."""
-    form = FormRequest(caller, compact_json.dumps(fields))
+    sent = compact_json.dumps(fields)
     pool.release_connection()  # others need it while the provider works
-    return _complete(request, form=form)
+    return _complete(request, caller=caller, sent=sent)
