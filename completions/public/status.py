@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 from django.urls import reverse
 from django.utils.feedgenerator import Rss201rev2Feed
@@ -33,13 +34,15 @@ DOWN, DEGRADED, UP, QUIET, OFF = "Down", "Degraded", "Works", "Available", "Not 
 _ORDER = [DOWN, DEGRADED, UP, QUIET, OFF]
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
+    """How many requests were answered, and how many failed."""
+
     answered: int = 0
     failed: int = 0
 
-    def plus(self, other: "Count") -> "Count":
-        return Count(self.answered + other.answered, self.failed + other.failed)
+    @classmethod
+    def total(cls, counts: Iterable["Count"]) -> "Count":
+        return cls(*map(sum, zip(cls(), *counts, strict=True)))
 
     @property
     def requests(self) -> int:
@@ -50,66 +53,42 @@ class Count:
         return 100 * self.answered / self.requests if self.requests else 100.0
 
 
-@dataclass(frozen=True)
-class Bars:
-    """The days of one kind as the path of an SVG: one shape for the days that follow each other."""
-
-    kind: str
-    path: str
-
-
-@dataclass(frozen=True)
-class Sums:
-    """What was counted of a model or a provider in the last DAYS days: in total, and by how many days ago."""
-
-    whole: Count
-    ago: tuple[int, ...] = ()
-    answered: tuple[int, ...] = ()
-    failed: tuple[int, ...] = ()
-
-    def plus(self, other: "Sums") -> "Sums":
-        """Return what was counted here and there."""
-        days: dict[int, Count] = {}
-        for each in (self, other):
-            for ago, *counts in zip(each.ago, each.answered, each.failed, strict=True):
-                days[ago] = days.get(ago, Count()).plus(Count(*counts))
-        answered, failed = zip(*((each.answered, each.failed) for each in days.values()), strict=True)
-        return Sums(self.whole.plus(other.whole), tuple(days), answered, failed)
-
-
-_NOTHING = Sums(Count())
+_Days = dict[int, Count]  # by how many days ago
+_Found = dict[tuple[str, str], _Days]  # by kind and subject
 
 
 @dataclass(frozen=True)
 class Line:
-    """A model or a provider, and its state. Its days are made when it is shown: there may be hundreds of lines."""
+    """A model or a provider, its state, and what was counted of it in the last DAYS days."""
 
     name: str
     href: str
     state: str
-    sums: Sums
+    counts: _Days
     today: date
+
+    @cached_property
+    def whole(self) -> Count:
+        return Count.total(self.counts.values())
 
     @cached_property
     def days(self) -> list[tuple[date, Count]]:
         """The last DAYS days, the oldest first."""
-        of_day = zip(self.sums.ago, self.sums.answered, self.sums.failed, strict=True)
-        counts = {ago: Count(answered, failed) for ago, answered, failed in of_day}
-        return [(self.today - timedelta(days=ago), counts.get(ago, Count())) for ago in reversed(range(DAYS))]
+        return [(self.today - timedelta(days=ago), self.counts.get(ago, Count())) for ago in reversed(range(DAYS))]
 
     @property
     def percent(self) -> str:
         """Rounded down, so that 100 says that every request was answered. Empty where too few came to say."""
-        whole = self.sums.whole
-        return f"{int(whole.percent * 100) / 100:g} %" if whole.requests >= _REQUESTS_MIN else ""
+        return f"{int(self.whole.percent * 100) / 100:g} %" if self.whole.requests >= _REQUESTS_MIN else ""
 
     @property
-    def bars(self) -> list[Bars]:
+    def bars(self) -> dict[str, str]:
+        """The days of each kind as the path of an SVG: one shape for the days that follow each other."""
         paths: dict[str, str] = {}
         for kind, run in groupby(enumerate(self.days), key=lambda each: _kind_of_day(each[1][1])):
             places = [place for place, _ in run]
             paths[kind] = paths.get(kind, "") + f"M{places[0]} 0h{len(places)}v1h-{len(places)}z"
-        return [Bars(kind, path) for kind, path in paths.items()]
+        return paths
 
     @property
     def description(self) -> str:
@@ -157,8 +136,8 @@ def _read(previous: Status | None) -> Status:
     with pool.time_limit():
         now = pool.database_time()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        days = _read_sums(is_day=True, since=midnight - timedelta(days=DAYS - 1), today=midnight)
-        recent = _read_sums(is_day=False, since=now - _RECENT - timedelta(hours=1), today=midnight)
+        days = _read_counts(is_day=True, since=midnight - timedelta(days=DAYS - 1), today=midnight)
+        recent = _read_counts(is_day=False, since=now - _RECENT - timedelta(hours=1), today=midnight)
         providers = {each.pk: each.is_available for each in Provider.objects.filter(routes__isnull=False).distinct()}
         latest = Incident.objects.order_by("-began_at").prefetch_related("updates")[:INCIDENTS_MAX]
         incidents = [each for each in latest if each.ended_at is None or each.ended_at > now - timedelta(days=DAYS)]
@@ -177,27 +156,19 @@ def _read(previous: Status | None) -> Status:
     )
 
 
-_Found = dict[tuple[str, str], Sums]  # by kind and subject
-
-
-def _read_sums(*, is_day: bool, since: datetime, today: datetime) -> _Found:
+def _read_counts(*, is_day: bool, since: datetime, today: datetime) -> _Found:
+    values = {"is_day": is_day, "since": since, "today": today}
     found: _Found = {}
-    for of_cell in everywhere.run(lambda: _read_cell(is_day=is_day, since=since, today=today), may_miss=True):
-        for subject, sums in of_cell.items():
-            found[subject] = found[subject].plus(sums) if subject in found else sums
+    for kind, subject, *days in everywhere.gather(lambda: cell.execute(_COUNTS, values), may_miss=True):
+        counts = found.setdefault((kind, subject), {})
+        for ago, *numbers in zip(*days, strict=True):
+            count = Count(*numbers)
+            counts[ago] = Count.total([counts[ago], count]) if ago in counts else count
     return found
 
 
-def _read_cell(*, is_day: bool, since: datetime, today: datetime) -> _Found:
-    rows = cell.execute(_SUMS, {"is_day": is_day, "since": since, "today": today})
-    return {
-        (kind, subject): Sums(Count(int(answered), int(failed)), *map(tuple, days))
-        for kind, subject, answered, failed, *days in rows
-    }
-
-
-_SUMS = """
-    SELECT kind, subject, sum(answered), sum(failed),
+_COUNTS = """
+    SELECT kind, subject,
         array_agg(extract(day FROM %(today)s - since)::integer), array_agg(answered), array_agg(failed)
     FROM completions_uptimesums WHERE is_day = %(is_day)s AND since >= %(since)s GROUP BY kind, subject
 """
@@ -206,8 +177,8 @@ _SUMS = """
 def _line(
     subject: tuple[str, str], name: str, href: str, is_available: bool, days: _Found, recent: _Found, now: datetime
 ) -> Line:
-    state = _state(recent.get(subject, _NOTHING).whole, is_available=is_available)
-    return Line(name, href, state, days.get(subject, _NOTHING), now.date())
+    state = _state(Count.total(recent.get(subject, {}).values()), is_available=is_available)
+    return Line(name, href, state, days.get(subject, {}), now.date())
 
 
 def _state(recent: Count, *, is_available: bool) -> str:
@@ -220,8 +191,8 @@ def _state(recent: Count, *, is_available: bool) -> str:
 
 def _sorted(lines: Iterable[Line]) -> list[Line]:
     """Return those that can be called, or could be in the last days: a model that never was says nothing here."""
-    shown = [each for each in lines if each.state != OFF or each.sums.whole.requests]
-    return sorted(shown, key=lambda each: (_ORDER.index(each.state), -each.sums.whole.requests, each.name.casefold()))
+    shown = [each for each in lines if each.state != OFF or each.whole.requests]
+    return sorted(shown, key=lambda each: (_ORDER.index(each.state), -each.whole.requests, each.name.casefold()))
 
 
 def _kind_of_day(count: Count) -> str:
