@@ -15,9 +15,8 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 
 from billing.staff_permissions import staff_of
-from completions.catalog import price_requests, route_calls, writes
+from completions.catalog import previews, price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
-from completions.catalog.previews import PreviewedAdmin
 from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
@@ -41,19 +40,16 @@ class UndeletableAdmin(RecordedAdmin):
         return False
 
 
-class ShowsMeasurements(PreviewedAdmin, UndeletableAdmin):
+class ShowsMeasurements(previews.PreviewedAdmin, UndeletableAdmin):
     """Shows beside the form how often attempts failed and how soon streams began, and the last errors."""
 
     change_form_template = "admin/completions/measured.html"
 
-    def measured_route(self, target: Any) -> measurements.Route:
-        """Return the provider, and the model if the page is of a route."""
-        raise NotImplementedError
-
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         target = self.get_object(request, object_id)
         if target is not None and self.has_view_permission(request, target):
-            asked, now = self.measured_route(target), pool.database_time()
+            asked = (target.provider_id, target.model_id) if isinstance(target, Route) else (target.pk, None)
+            now = pool.database_time()
             spans = {"The last hour": now - timedelta(hours=1), "The last 24 hours": now - timedelta(hours=24)}
             extra_context = {
                 **(extra_context or {}),
@@ -101,15 +97,6 @@ class ProviderAdmin(ShowsMeasurements):
         if obj is None or self.has_change_permission(request, obj):
             return self.fields
         return [name for name in self.fields if name not in {"api_key", "forget_api_key"}]
-
-    def measured_route(self, target: Provider) -> measurements.Route:
-        return target.pk, None
-
-    def models_of(self, target: Provider) -> LanguageModelQuerySet:
-        return LanguageModel.objects.filter(routes__provider=target).distinct()
-
-    def running(self, target: Provider) -> tuple[str, str]:
-        return "provider_id", target.pk
 
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
@@ -183,7 +170,7 @@ class RouteInline(admin.TabularInline):
 
 
 @admin.register(LanguageModel)
-class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
+class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
     form = LanguageModelForm
     change_form_template = "admin/completions/languagemodel/change_form.html"
     list_display = ("id", "name", "maker", "category", "price", "serves", "is_enabled")
@@ -200,12 +187,6 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
         assert isinstance(models, LanguageModelQuerySet)
         return models.with_price_and_routes()
 
-    def models_of(self, target: LanguageModel) -> LanguageModelQuerySet:
-        return LanguageModel.objects.filter(pk=target.pk)
-
-    def running(self, target: LanguageModel) -> tuple[str, str]:
-        return "model_id", target.pk
-
     @admin.display(description="$ per million, in / out")
     def price(self, model: LanguageModel) -> str:
         if not model.prices_in_force:
@@ -220,10 +201,7 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
 
     @admin.display(description="Served")
     def served(self, model: LanguageModel) -> str:
-        if model._state.adding:
-            return "not yet saved"
-        obstacle = next(model.obstacles(), None)
-        return f"no: it {obstacle}" if obstacle else "yes"
+        return "not yet saved" if model._state.adding else previews.describe_service(model)
 
     def get_urls(self) -> list[URLPattern]:
         set_price = self.admin_site.admin_view(self.price_view)
@@ -258,7 +236,7 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
         return self.show_action(request, "admin/completions/languagemodel/price.html", "Price", model, **context)
 
     def _set_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
-        writes.set_price(model.pk, None, form.sheet, starts_at=form.cleaned_data["starts_at"])
+        writes.set_price(model.pk, form.sheet, starts_at=form.cleaned_data["starts_at"])
         text = f"Set the price: {form.change}."
         self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
         messages.success(request, text)
@@ -333,15 +311,6 @@ class RouteAdmin(ShowsMeasurements):
     search_fields = ("model__id", "upstream_model")
     ordering = ("model", "priority")
     readonly_fields = ("model", "provider", "upstream_model", "circuit")
-
-    def measured_route(self, target: Route) -> measurements.Route:
-        return target.provider_id, target.model_id
-
-    def models_of(self, target: Route) -> LanguageModelQuerySet:
-        return LanguageModel.objects.filter(pk=target.model_id)
-
-    def running(self, target: Route) -> tuple[str, str]:
-        return "model_id", target.model_id
 
     def get_urls(self) -> list[URLPattern]:
         call = self.admin_site.admin_view(self.call_view)

@@ -229,7 +229,7 @@ def _put_prices(model_id: str, stated: Mapping[_Start, RateSheet], known: dict[_
             count.updated += 1
         else:
             count.created += 1
-        writes.set_price(model_id, None, sheet, starts_at=start)
+        writes.set_price(model_id, sheet, starts_at=start)
 
 
 def _scheduled(known: Mapping[_Start, Price]) -> list[Price]:

@@ -14,7 +14,7 @@ from django.forms import PasswordInput
 from django.http import HttpRequest, HttpResponse
 
 from completions.catalog import open_holds
-from completions.models import LanguageModel, LanguageModelQuerySet, Provider, Route
+from completions.models import LanguageModel, Provider, Route
 from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
 from gateway_project.text import dollars
 
@@ -29,14 +29,6 @@ class _Undo(Exception):
 
 class PreviewedAdmin(ActionsMixin, RecordedAdmin):
     """An admin whose changes are shown before they are saved: each old and new value, and which models are served then."""
-
-    def models_of(self, target: Any) -> LanguageModelQuerySet:
-        """Return the models that a change of the object may concern."""
-        raise NotImplementedError
-
-    def running(self, target: Any) -> tuple[str, str]:
-        """Return the column of completions, and its value, by which those are found that a change may concern."""
-        raise NotImplementedError
 
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
@@ -65,12 +57,13 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
 
     def _show(self, request: HttpRequest, target: Any, changes: list[tuple[str, str, str]]) -> HttpResponse:
         secrets = self._typed_secrets(request, target)
-        holds = open_holds.read(*self.running(target))
-        running = "1 request runs" if holds.number == 1 else f"{holds.number:,} requests run"
+        model_id = _model_id(target)
+        number, nanos = open_holds.read("model_id", model_id) if model_id else open_holds.read("provider_id", target.pk)
+        running = "1 request runs" if number == 1 else f"{number:,} requests run"
         sent = [(name, value) for name in request.POST for value in request.POST.getlist(name)]
         context = {
             "changes": changes,
-            "running": f"{running} here now, with holds of {dollars.format_usd(holds.nanos)}. They end as they were admitted.",
+            "running": f"{running} here now, with holds of {dollars.format_usd(nanos)}. They end as they were admitted.",
             "secrets": secrets,
             "sent": [(name, value) for name, value in sent if name not in {*_UNSEEN, *(each for each, _ in secrets)}],
         }
@@ -91,10 +84,23 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
                 shares = f"priority {route.priority}, weight {route.weight}, {route.get_api_display()}, {state}"
                 facts[f"Route to {route.provider_id}, {route.upstream_model}"] = shares
         # Which models are served, which only what is done to all of their routes and providers says.
-        for model in self.models_of(target).with_price_and_routes():
-            obstacle = next(model.obstacles(), None)
-            facts[f"{model.pk} is served"] = f"no: it {obstacle}" if obstacle else "yes"
+        concerned = {"pk": model_id} if (model_id := _model_id(target)) else {"routes__provider": target}
+        for model in LanguageModel.objects.filter(**concerned).distinct().with_price_and_routes():
+            facts[f"{model.pk} is served"] = describe_service(model)
         return facts
+
+
+def describe_service(model: LanguageModel) -> str:
+    """Return whether the model is served, and if not, why."""
+    obstacle = next(model.obstacles(), None)
+    return f"no: it {obstacle}" if obstacle else "yes"
+
+
+def _model_id(target: LanguageModel | Provider | Route) -> str | None:
+    """Return the model that a change concerns; None: all of a provider."""
+    if isinstance(target, Provider):
+        return None
+    return target.model_id if isinstance(target, Route) else target.pk
 
 
 def _describe_fields(target: LanguageModel | Provider | Route) -> Facts:

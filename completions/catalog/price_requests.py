@@ -59,8 +59,7 @@ def approve(id: UUID, *, by: User) -> Price:
             asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
             price = staying
         else:
-            starts_at = {"effective_from": asked.starts_at} if asked.starts_at else {}
-            price = Price.objects.create(model_id=asked.model_id, rates=asked.rates, **starts_at)
+            price = writes.set_price(asked.model_id, asked.sheet, starts_at=asked.starts_at)
         approvals.decide(asked, Decision.APPROVED, by, price=price)
     return price
 
@@ -99,9 +98,9 @@ def describe(asked: PriceRequest) -> str:
 
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
     """Return what a price of the model does to holds and margins, in sentences."""
-    holds, before = open_holds.read("model_id", model.pk), model.prices.at()
+    (number, nanos), before = open_holds.read("model_id", model.pk), model.prices.at()
     sentences = [
-        f"{holds.number:,} requests run now and hold {dollars.format_usd(holds.nanos)}. They keep their hold and their price.",
+        f"{number:,} requests run now and hold {dollars.format_usd(nanos)}. They keep their hold and their price.",
         f"Each new request of {_EXAMPLE_TOKENS:,} input and {_EXAMPLE_TOKENS:,} output tokens holds"
         f" {_example(after)}{f' instead of {_example(before)}' if before else ''}.",
     ]

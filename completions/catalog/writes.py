@@ -12,7 +12,6 @@ def lock_catalog() -> None:
     cell.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
 
 
-def set_price(model_id: str, current: Price | None, sheet: RateSheet, *, starts_at: datetime | None = None) -> None:
-    """Insert a price, effective now or later, unless it is that of ``current``. Older rows stay: completions refer to them."""
-    if not (current and current.sheet == sheet):
-        Price.objects.create(model_id=model_id, rates=sheet.rows, **({"effective_from": starts_at} if starts_at else {}))
+def set_price(model_id: str, sheet: RateSheet, *, starts_at: datetime | None = None) -> Price:
+    """Insert a price, effective now or later. Older rows stay: completions refer to them."""
+    return Price.objects.create(model_id=model_id, rates=sheet.rows, **({"effective_from": starts_at} if starts_at else {}))

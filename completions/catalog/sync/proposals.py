@@ -247,7 +247,9 @@ def _write_price(proposal: CatalogProposal) -> None:
     model = LanguageModel.objects.with_price_and_routes().get(pk=proposal.model_id)
     current = model.prices_in_force[0] if model.prices_in_force else None
     _require_unchanged(proposal, diff.price_values(current) if current else {})
-    writes.set_price(model.pk, current, RateSheet.of_values(proposal.new))
+    sheet = RateSheet.of_values(proposal.new)
+    if current is None or current.sheet != sheet:
+        writes.set_price(model.pk, sheet)
 
 
 def _write_model(proposal: CatalogProposal) -> None:
@@ -279,7 +281,7 @@ def _write_new(proposal: CatalogProposal) -> None:
     proposal.model = LanguageModel.objects.create(pk=model_id, is_enabled=False, **columns)
     Route.objects.create(model=proposal.model, provider=proposal.provider, upstream_model=proposal.upstream_model)
     if price:
-        writes.set_price(model_id, None, RateSheet.of_values(price))
+        writes.set_price(model_id, RateSheet.of_values(price))
 
 
 # Each writes the change. It raises DecisionRefused if the catalog has changed since the comparison.
