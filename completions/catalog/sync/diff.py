@@ -4,7 +4,7 @@ A list can change only the models whose first route leads to its provider. Field
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -21,55 +21,41 @@ Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One difference between list and catalog. ``model_id`` is the catalog's; empty for a model that it does not have."""
-
-    kind: Kind
-    upstream_model: str
-    model_id: str
-    old: Values
-    new: Values
-
-
-@dataclass
-class Comparison:
-    """The differences, which staff can approve, and ``notes``: sentences about findings that nobody can approve."""
-
-    differences: list[Difference] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def compare(
     provider: str, listed: Mapping[str, ListedModel], models: Iterable[LanguageModel], routed: Collection[str]
-) -> Comparison:
-    """Compare a list with every model, ``with_price_and_routes``. ``routed`` are upstream names, disabled routes included."""
-    comparison = Comparison()
-    catalog = list(models)
+) -> tuple[list[CatalogProposal], list[str]]:
+    """Compare a list with every model, ``with_price_and_routes``. ``routed`` are upstream names, disabled routes included.
+
+    Return the differences, which staff can approve, unsaved; and sentences about findings that nobody can approve.
+    """
+    found, notes, catalog = list[CatalogProposal](), list[str](), list(models)
     for model in catalog:
         for route in model.enabled_routes:
             if route.provider_id != provider:
                 continue
             listed_model = parse.find_model(listed, route.upstream_model)
             if listed_model is not None and route is model.enabled_routes[0]:
-                _compare_model(model, listed_model, comparison)
+                found += _compare_model(model, listed_model, notes)
             elif not parse.is_listed(listed, route.upstream_model):
-                old = {"upstream_model": route.upstream_model}
-                comparison.differences.append(Difference(Kind.GONE, route.upstream_model, model.pk, old, {}))
-    comparison.differences += _new_models(provider, listed, routed, {model.pk for model in catalog})
-    return comparison
+                gone = {"upstream_model": route.upstream_model}
+                found.append(CatalogProposal(kind=Kind.GONE, **gone, model_id=model.pk, old=gone, new={}))
+    found += _new_models(provider, listed, routed, {model.pk for model in catalog})
+    for proposal in found:
+        proposal.provider_id = provider
+    return found, notes
 
 
-def _compare_model(model: LanguageModel, listed_model: ListedModel, comparison: Comparison) -> None:
-    comparison.notes += [f"{model.pk} {note}" for note in listed_model.notes]
+def _compare_model(model: LanguageModel, listed_model: ListedModel, notes: list[str]) -> list[CatalogProposal]:
+    notes += [f"{model.pk} {note}" for note in listed_model.notes]
     pairs = [(Kind.LIMITS, *_limits(model, listed_model)), (Kind.CAPABILITIES, *_capabilities(model, listed_model))]
     if listed_model.price is not None:
         old, new = _price(model, listed_model.price)
         if _becomes_free(old, new):
-            comparison.notes.append(f"{model.pk} is listed with a price of 0, which is not accepted")
+            notes.append(f"{model.pk} is listed with a price of 0, which is not accepted")
         else:
             pairs.append((Kind.PRICE, old, new))
-    comparison.differences += [Difference(kind, listed_model.id, model.pk, old, new) for kind, old, new in pairs if old != new]
+    propose = partial(CatalogProposal, upstream_model=listed_model.id, model_id=model.pk)
+    return [propose(kind=kind, old=old, new=new) for kind, old, new in pairs if old != new]
 
 
 def _limits(model: LanguageModel, listed_model: ListedModel) -> tuple[Values, Values]:
@@ -108,7 +94,7 @@ def _becomes_free(old: Values, new: Values) -> bool:
 
 def _new_models(
     provider: str, listed: Mapping[str, ListedModel], routed: Collection[str], taken: Collection[str]
-) -> Iterator[Difference]:
+) -> Iterator[CatalogProposal]:
     for listed_model in listed.values():
         model_id = listed_model.id if "/" in listed_model.id else f"{provider}/{listed_model.id}"
         if (
@@ -117,7 +103,8 @@ def _new_models(
             and model_id not in taken
             and not {listed_model.id, listed_model.alias} & set(routed)
         ):
-            yield Difference(Kind.NEW_MODEL, listed_model.id, "", {}, _new_values(model_id, listed_model))
+            new = _new_values(model_id, listed_model)
+            yield CatalogProposal(kind=Kind.NEW_MODEL, upstream_model=listed_model.id, old={}, new=new)
 
 
 def _is_valid_id(model_id: str) -> bool:

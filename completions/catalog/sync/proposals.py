@@ -21,7 +21,6 @@ from django.db.models.functions import Now
 from billing.models import User
 from completions.catalog import markup, writes
 from completions.catalog.sync import diff, parse
-from completions.catalog.sync.diff import Comparison, Difference
 from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
 from completions.pricing.rates import RateSheet
@@ -91,7 +90,8 @@ def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -
         stored.failure, stored.retry_at, stored.confirmed_at = "", None, pool.database_time()
         _save(stored)
         report = Report(provider.pk, listed=len(listed), is_unchanged=is_unchanged)
-        _reconcile(provider, _compare(provider, listed), report)
+        found, report.notes = _compare(provider, listed)
+        _reconcile(provider, found, report)
         if can_apply:
             _apply_allowed(provider, report)
         report.waiting = CatalogProposal.objects.filter(provider=provider, state=State.PENDING).count()
@@ -157,7 +157,7 @@ def _require_plausible(
         raise SyncFailed(f"sent a list without {len(lost)} of {len(previous)} models, which is not accepted")
 
 
-def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
+def _compare(provider: Provider, listed: dict[str, ListedModel]) -> tuple[list[CatalogProposal], list[str]]:
     routed = set(provider.routes.values_list("upstream_model", flat=True))
     priced = {name: _with_markup(each) for name, each in listed.items()}
     return diff.compare(provider.pk, priced, LanguageModel.objects.with_price_and_routes(), routed)
@@ -172,32 +172,30 @@ def _with_markup(listed: ListedModel) -> ListedModel:
         return replace(listed, price=None, notes=(*listed.notes, f"has an implausible price: {error}"))
 
 
-def _reconcile(provider: Provider, comparison: Comparison, report: Report) -> None:
-    report.notes = comparison.notes
+def _reconcile(provider: Provider, found: list[CatalogProposal], report: Report) -> None:
     of_provider = CatalogProposal.objects.filter(provider=provider)
     pending = {_subject(proposal): proposal for proposal in of_provider.filter(state=State.PENDING)}
     dismissed = {_content(proposal) for proposal in of_provider.filter(state=State.DISMISSED)}
     still_pending, new = set(), []
-    for difference in comparison.differences:
-        known = pending.get(_subject(difference))
-        if known and _content(known) == _content(difference):
+    for proposal in found:
+        known = pending.get(_subject(proposal))
+        if known and _content(known) == _content(proposal):
             still_pending.add(known.pk)
-        elif _content(difference) not in dismissed:
-            facts = {**vars(difference), "model_id": difference.model_id or None}
-            new.append(CatalogProposal(provider=provider, **facts))
+        elif _content(proposal) not in dismissed:
+            new.append(proposal)
     outdated = of_provider.filter(state=State.PENDING).exclude(pk__in=still_pending)
     report.outdated = outdated.update(state=State.SUPERSEDED, decided_at=Now())
     report.proposed = CatalogProposal.objects.bulk_create(new)
 
 
-def _subject(found: CatalogProposal | Difference) -> tuple[str, str, str]:
-    return found.kind, found.upstream_model, found.model_id or ""
+def _subject(proposal: CatalogProposal) -> tuple[str, str, str]:
+    return proposal.kind, proposal.upstream_model, proposal.model_id or ""
 
 
-def _content(found: CatalogProposal | Difference) -> tuple[str, ...]:
+def _content(proposal: CatalogProposal) -> tuple[str, ...]:
     """Return what a dismissal covers: for a new model the model itself, at any price."""
-    values = () if found.kind == Kind.NEW_MODEL else (found.old, found.new)
-    return (*_subject(found), *(json.dumps(each, sort_keys=True) for each in values))
+    values = () if proposal.kind == Kind.NEW_MODEL else (proposal.old, proposal.new)
+    return (*_subject(proposal), *(json.dumps(each, sort_keys=True) for each in values))
 
 
 def _apply_allowed(provider: Provider, report: Report) -> None:
