@@ -9,7 +9,7 @@ from completions.catalog import lookup
 from completions.models import LanguageModel, ModelKind, Price
 from completions.pricing.rates import STANDARD
 from completions.statistics import measurements
-from completions.statistics.measurements import MeasuredModel
+from completions.statistics.measurements import NOTHING, Measured
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -17,7 +17,6 @@ from gateway_project.text import dollars
 READ_SECONDS = 30
 WINDOW = timedelta(hours=24)
 SHOWN_FIRST = 5  # of the models, on the landing page
-_NOTHING = MeasuredModel(0, 0, None, None)
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class ListedModel:
     model: LanguageModel
     price: Price
     is_available: bool
-    measured: MeasuredModel
+    measured: Measured
 
     @property
     def is_embedding(self) -> bool:
@@ -158,7 +157,7 @@ def _read(previous: Facts | None) -> Facts:
     routes = [route for each in listings for route in each.model.enabled_routes if route.provider.is_enabled]
     return Facts(
         models={
-            each.model.pk: ListedModel(each.model, each.price, each.is_available, measured.get(each.model.pk, _NOTHING))
+            each.model.pk: ListedModel(each.model, each.price, each.is_available, measured.get(each.model.pk, NOTHING))
             for each in listings
         },
         providers=len({route.provider_id for route in routes}),

@@ -3,6 +3,7 @@
 Only the newest completions are read, so that a busy gateway's pages take no longer.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -18,7 +19,11 @@ STREAMS_MIN = 20  # fewer say little about how fast it is beside others, as in t
 
 @dataclass(frozen=True)
 class Measured:
-    """Attempts at a provider, or at its route of one model. The percentiles are None when no stream began."""
+    """Attempts at a provider, or at its route of one model; or requests for a model, whichever provider answered.
+
+    Times are those of ``streams`` that began, the median of tokens per second that of ``rated_streams``; None when there were
+    none. Of models there is no 99th percentile, and of attempts no number of rated streams.
+    """
 
     attempts: int
     failed: int
@@ -26,6 +31,11 @@ class Measured:
     first_token_p50_ms: int | None
     first_token_p99_ms: int | None
     tokens_per_second: float | None = None
+    rated_streams: int = 0
+
+    @property
+    def answered(self) -> int:
+        return self.attempts - self.failed
 
     @property
     def failed_percent(self) -> float:
@@ -39,18 +49,6 @@ class Measured:
     def nearly_all_began_within(self) -> str:
         return format_seconds(self.first_token_p99_ms)
 
-
-@dataclass(frozen=True)
-class MeasuredModel:
-    """Requests for a model, whichever provider answered. The medians are those of its streams; None when there were none."""
-
-    answered: int
-    failed: int
-    first_token_p50_ms: int | None
-    tokens_per_second: float | None
-    streams: int = 0  # of which the first median is
-    rated_streams: int = 0  # of which the second one is
-
     @property
     def comparable_first_token_ms(self) -> int | None:
         """None when too few streams began to set the model before others."""
@@ -63,8 +61,7 @@ class MeasuredModel:
     @property
     def answered_percent(self) -> float | None:
         """None when too few requests came to say."""
-        requests = self.answered + self.failed
-        return 100 * self.answered / requests if requests >= REQUESTS_MIN else None
+        return 100 * self.answered / self.attempts if self.attempts >= REQUESTS_MIN else None
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class Failure:
     reason: str
 
 
-Row = TypeVar("Row", Measured, MeasuredModel)
+Key = TypeVar("Key")
 Route = tuple[str, str | None]  # provider, and model; None: all its models
 NOTHING = Measured(0, 0, 0, None, None)
 
@@ -92,16 +89,20 @@ def format_seconds(milliseconds: int | None) -> str:
 
 def measure(since: datetime) -> dict[Route, Measured]:
     """Return what was measured since then, by provider and by provider and model. Those that were not asked are not there."""
-    by_route: dict[Route, list[Measured]] = {}
-    for provider, model, *figures in _read_cells(_MEASURE, since):
-        by_route.setdefault((provider, model), []).append(Measured(*figures))
-    sums, means = ("attempts", "failed", "streams"), ("first_token_p50_ms", "first_token_p99_ms", "tokens_per_second")
-    return {route: _together(measured, "streams", sums, means) for route, measured in by_route.items()}
+    return _measure([((provider, model), figures) for provider, model, *figures in _read_cells(_MEASURE, since)], "streams")
 
 
-def _together(rows: list[Row], weight: str, sums: tuple[str, ...], means: tuple[str, ...]) -> Row:
-    """Return the row of all cells, of which ``sums`` and ``means`` are all figures."""
-    return rows[0] if len(rows) == 1 else type(rows[0])(**everywhere.merge(rows, weight, sums=sums, means=means))
+def _measure(rows: Iterable[tuple[Key, list[Any]]], weight: str) -> dict[Key, Measured]:
+    """Return the figures of all cells by key; the means of several by their figure ``weight``."""
+    found: dict[Key, list[Measured]] = {}
+    for key, figures in rows:
+        found.setdefault(key, []).append(Measured(*figures))
+    sums = ("attempts", "failed", "streams", "rated_streams")
+    means = ("first_token_p50_ms", "first_token_p99_ms", "tokens_per_second")
+    return {
+        key: each[0] if len(each) == 1 else Measured(**everywhere.merge(each, weight, sums=sums, means=means))
+        for key, each in found.items()
+    }
 
 
 def _read_cells(sql: str, since: datetime, **values: Any) -> list[Any]:
@@ -110,18 +111,14 @@ def _read_cells(sql: str, since: datetime, **values: Any) -> list[Any]:
     return everywhere.gather(lambda: cell.execute(sql, values), may_miss=True)
 
 
-def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
+def measure_models(since: datetime) -> dict[str | None, Measured]:
     """Return what was measured since then by model, and of all models under None. Models without requests are not there.
 
     A request has failed when it got no reply, unless a provider refused what it asked for. One that was kept out by open
     circuits has failed, too: its providers had failed before, and its caller got nothing. Of the failures of an hour those of
     one account count at most as often as those of all others together, or once, as in ``uptime``.
     """
-    by_model: dict[str | None, list[MeasuredModel]] = {}
-    for model, *figures in _read_cells(_MEASURE_MODELS, since):
-        by_model.setdefault(model, []).append(MeasuredModel(*figures))
-    sums, means = ("answered", "failed", "streams", "rated_streams"), ("first_token_p50_ms", "tokens_per_second")
-    return {model: _together(measured, "answered", sums, means) for model, measured in by_model.items()}
+    return _measure([(model, figures) for model, *figures in _read_cells(_MEASURE_MODELS, since)], "answered")
 
 
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
@@ -179,10 +176,10 @@ _MEASURE_MODELS = f"""
             count(first_token_ms) AS streams, count(rate) AS rated
         FROM requests GROUP BY GROUPING SETS ((model_id), ())
     )
-    SELECT model_id, answered, coalesce(failed, 0), first_token, rate, streams, rated
+    SELECT model_id, answered + coalesce(failed, 0), coalesce(failed, 0), streams, first_token, NULL, rate, rated
     FROM measured LEFT JOIN failures USING (model_id) WHERE model_id IS NOT NULL
     UNION ALL
-    SELECT NULL, answered, coalesce(failed, 0), first_token, rate, streams, rated
+    SELECT NULL, answered + coalesce(failed, 0), coalesce(failed, 0), streams, first_token, NULL, rate, rated
     FROM measured CROSS JOIN failures WHERE measured.model_id IS NULL AND failures.model_id IS NULL
 """  # noqa: S608  SQL of this module
 
