@@ -48,8 +48,8 @@ class ShowsMeasurements(previews.PreviewedAdmin, UndeletableAdmin):
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         target = self.get_object(request, object_id)
         if target is not None and self.has_view_permission(request, target):
-            asked = (target.provider_id, target.model_id) if isinstance(target, Route) else (target.pk, None)
-            now = pool.database_time()
+            is_route, now = isinstance(target, Route), pool.database_time()
+            asked: measurements.Route = (target.provider_id, target.model_id) if is_route else (target.pk, None)
             spans = {"The last hour": now - timedelta(hours=1), "The last 24 hours": now - timedelta(hours=24)}
             extra_context = {
                 **(extra_context or {}),

@@ -84,7 +84,8 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
                 shares = f"priority {route.priority}, weight {route.weight}, {route.get_api_display()}, {state}"
                 facts[f"Route to {route.provider_id}, {route.upstream_model}"] = shares
         # Which models are served, which only what is done to all of their routes and providers says.
-        concerned = {"pk": model_id} if (model_id := _model_id(target)) else {"routes__provider": target}
+        model_id = _model_id(target)
+        concerned: dict[str, Any] = {"pk": model_id} if model_id else {"routes__provider": target}
         for model in LanguageModel.objects.filter(**concerned).distinct().with_price_and_routes():
             facts[f"{model.pk} is served"] = describe_service(model)
         return facts

@@ -37,8 +37,9 @@ def compare(
             if listed_model is not None and route is model.enabled_routes[0]:
                 found += _compare_model(model, listed_model, notes)
             elif not parse.is_listed(listed, route.upstream_model):
-                gone = {"upstream_model": route.upstream_model}
-                found.append(CatalogProposal(kind=Kind.GONE, **gone, model_id=model.pk, old=gone, new={}))
+                name = route.upstream_model
+                old = {"upstream_model": name}
+                found.append(CatalogProposal(kind=Kind.GONE, upstream_model=name, model_id=model.pk, old=old, new={}))
     found += _new_models(provider, listed, routed, {model.pk for model in catalog})
     for proposal in found:
         proposal.provider_id = provider
