@@ -17,7 +17,7 @@ from billing.payments import booking, configuration
 from billing.payments.booking import Booked
 from billing.payments.processor import Event, InvalidEvent, Processor, ProcessorUnavailable, UnknownToProcessor
 from gateway_project import errors
-from gateway_project.db import cell
+from gateway_project.db import cell, everywhere
 from gateway_project.web import strict_json
 
 logger = logging.getLogger("gateway.payments")
@@ -61,10 +61,8 @@ def _processor(name: str) -> Processor:
 
 def handle(processor: Processor, event: Event) -> Booked:
     """Book what the event announces, once. Raises ProcessorUnavailable and keeps nothing: the processor sends it again."""
-    for number in cell.numbers():
-        with cell.use(number):
-            if kept := PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first():
-                return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
+    if kept := everywhere.find(PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first):
+        return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
     if not (event.session_id or event.intent_id):
         return _keep(processor, event, PaymentEvent.Outcome.IGNORED, "it says nothing about payments")
     if event.is_live != processor.is_live:
@@ -85,10 +83,8 @@ def _find_payment(processor: Processor, event: Event) -> UUID | None:
     """Find the payment by the processor's ids, or by ours if an event overtook the one that would tell them; enter its cell."""
     ours = Payment.objects.filter(processor=processor.name)
     theirs = Q(session_id=event.session_id) if event.session_id else Q(intent_id=event.intent_id)
-    for number in cell.numbers():
-        cell.enter(number)
-        if payment_id := ours.filter(theirs).values_list("pk", flat=True).first():
-            return payment_id
+    if payment_id := everywhere.find(ours.filter(theirs).values_list("pk", flat=True).first):
+        return payment_id
     try:
         payment_id = UUID(str(processor.report(event.session_id, event.intent_id).payment_id))
         cell.enter(Payment.cell_of(payment_id))
