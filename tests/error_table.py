@@ -14,7 +14,6 @@ from django.test import override_settings
 from django.utils import timezone
 
 from billing import locks
-from billing.ledger import writer
 from billing.models import Account
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import errors
@@ -190,12 +189,12 @@ def tied_up_window(scenario: Scenario) -> Request:
 
 
 def broke(scenario: Scenario) -> Request:
-    writer.refund(locks.lock_account(scenario.account.pk), amount_cents=1000, reference="all of it", reason="test")
+    usage.refund(scenario.account, 1000, "all of it")
     return scenario.request()
 
 
 def in_debt(scenario: Scenario) -> Request:
-    writer.refund(locks.lock_account(scenario.account.pk), amount_cents=2000, reference="twice it", reason="test")
+    usage.refund(scenario.account, 2000, "twice it")
     return scenario.request()
 
 

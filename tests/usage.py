@@ -11,7 +11,7 @@ from billing.ledger import audit, crossings, holds, movements, writer
 from billing.ledger.audit import Violation
 from billing.ledger.movements import NewHold
 from billing.ledger.writer import BookedEntry
-from billing.models import Account, Hold, LedgerEntry, Payment
+from billing.models import Account, Hold, LedgerEntry, ManualEntry, Payment
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from keys.limits import spending
@@ -132,8 +132,15 @@ def pay(account: Account, cents: int, payment_id: str) -> Payment:
 
 
 def refund(account: Account, cents: int, reference: str) -> BookedEntry:
+    """Debit a refund that says of no credit, so that it may be more than was paid: as booked by a command."""
     with transaction.atomic():
-        return writer.refund(locks.lock_account(account.pk), amount_cents=cents, reference=reference, reason="returned")
+        locked = locks.lock_account(account.pk)
+        booked = writer.refund(locked, Payment(), amount_cents=cents, reference=reference, reason="returned")
+        if booked.is_new:
+            same = ("account_id", "type", "amount_nanos", "reference", "metadata")
+            recorded = {name: getattr(booked.entry, name) for name in same}
+            ManualEntry.objects.create(entry=booked.entry, operator="a test", **recorded)
+        return booked
 
 
 def check_deferred() -> None:

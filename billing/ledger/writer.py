@@ -104,9 +104,9 @@ def credit_purchase(
     return _book(account, _PURCHASE, money.nanos(amount_cents), reference, metadata, issued_by, payment)
 
 
-def refund(account: Account, *, amount_cents: int, reference: str, reason: str, payment: Payment | None = None) -> BookedEntry:
+def refund(account: Account, payment: Payment, *, amount_cents: int, reference: str, reason: str) -> BookedEntry:
     """Debit what was refunded of a payment. Only refunds and corrections may make a balance negative."""
-    metadata = {"reason": reason, **_credit_metadata(payment.credit if payment else None)}
+    metadata = {"reason": reason, **_credit_metadata(payment.credit)}
     return _book(account, _REFUND, -money.nanos(amount_cents), f"refund:{reference}", metadata, payment=payment)
 
 

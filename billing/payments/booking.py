@@ -219,7 +219,7 @@ def _debit(account: Account, payment: Payment, owed_cents: int, *, is_dispute: b
     reference = f"{payment.processor}:{payment.intent_id}:{payment.debits}"
     if owed_cents > 0:
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
-        writer.refund(account, amount_cents=owed_cents, reference=reference, reason=reason, payment=payment)
+        writer.refund(account, payment, amount_cents=owed_cents, reference=reference, reason=reason)
         data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
         AccountAlert.objects.create(account=account, kind=AccountAlert.Kind.PAYMENT_TAKEN_BACK, data=data)
         return

@@ -88,7 +88,7 @@ def filled(alice):
         credit = alice.entries.get(seq=1)
         alice.payments.update(status="PAID", credit=credit, receipt_number=1, paid_at=now)
         payment = alice.payments.get(credit=credit)
-        writer.refund(locks.lock_account(alice.pk), amount_cents=1, reference="r", reason="Refunded", payment=payment)
+        writer.refund(locks.lock_account(alice.pk), payment, amount_cents=1, reference="r", reason="Refunded")
         log.record(None, Activity.Act.CHANGED, alice, "Changed it.", account_id=alice.pk)
     return alice
 

@@ -10,7 +10,7 @@ from datetime import UTC, timedelta
 import pytest
 from django.db import transaction
 
-from billing import locks, money
+from billing import money
 from billing.ledger import writer
 from billing.models import Account, Hold
 from completions.models import Completion
@@ -236,7 +236,7 @@ def test_a_free_model_needs_no_credit(bob):
 
 def test_an_account_in_debt_runs_nothing_not_even_a_free_model(bob, echo_model):
     factories.make_model("demo/free", input="0", output="0")
-    writer.refund(locks.lock_account(bob.pk), amount_cents=1, reference="r", reason="test")
+    usage.refund(bob, 1, "r")
     client = caller(bob)[1]
     chat.assert_error(chat.ask(client, max_tokens=1), 402, "insufficient_quota")
     chat.assert_error(chat.ask(client, model="demo/free"), 402, "insufficient_quota")

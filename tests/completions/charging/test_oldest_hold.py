@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from billing import locks
-from billing.ledger import writer
 from billing.models import Account, Hold
 from completions.models import Completion, LanguageModel, Price
 from gateway_project.db import pool
@@ -46,7 +44,7 @@ def run(account: Account, key: ApiKey, nanos: int, *, minutes: int) -> datetime:
 
 
 def nothing_left(account: Account, key: ApiKey) -> None:
-    writer.refund(locks.lock_account(account.pk), amount_cents=2000, reference="all", reason="test")
+    usage.refund(account, 2000, "all")
 
 
 def fixed_limit(account: Account, key: ApiKey) -> None:

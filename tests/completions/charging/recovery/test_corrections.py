@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from msgspec import structs
 
 from billing import locks, money
-from billing.ledger import audit, writer
+from billing.ledger import audit
 from billing.models import Account, Hold, LedgerEntry, ManualEntry
 from completions.charging import batch, idempotency
 from completions.charging.records import ServedBy
@@ -32,6 +32,7 @@ from tests.completions import settlements
 from tests.completions.admitted import admit
 from tests.completions.charging.recovery.outbox_files import files, store, total
 from tests.faults import fault
+from tests.usage import refund
 from tests.waiting import meanwhile
 
 EXACT_NANOS = 20_000  # of 10 tokens of prompt and 10 of reply
@@ -164,7 +165,7 @@ def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice
 def test_an_account_that_was_refunded_meanwhile_is_not_charged_below_zero(alice, key):
     store(admit(key))
     sweep()
-    writer.refund(alice, amount_cents=1_100, reference="gone", reason="a dispute")
+    refund(alice, 1_100, "gone")
     loss = total(metrics.operator_loss_nanos)
     assert drain() == {Outcome.RESOLVED: 1}
     assert total(metrics.operator_loss_nanos) - loss == EXACT_NANOS
