@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
 from django.core.validators import MinValueValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Cast, Lower, Now, Right
 
@@ -113,9 +113,10 @@ class Account(OwnedModel):
     def save(self, **kwargs: Any) -> None:
         """Save it, and if it is new, write to the directory that it is in the current cell."""
         is_new = self._state.adding
-        super().save(**kwargs)
-        if is_new:
-            directory.place_account(self.pk)
+        with transaction.atomic(savepoint=False):
+            super().save(**kwargs)
+            if is_new:
+                directory.place_account(self.pk)
 
     @property
     def warning_threshold_nanos(self) -> int | None:

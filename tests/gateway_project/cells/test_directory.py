@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import IntegrityError
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -13,6 +14,7 @@ from billing.models import Account, LedgerEntry, Membership, User
 from billing.staff import support_credit
 from completions.charging.recovery import sweeper
 from completions.models import Completion
+from gateway_project import identifiers
 from gateway_project.cells import directory
 from gateway_project.cells.models import AccountPlace, Cell, Reference, SignedDay, UserPlace
 from gateway_project.db import cell
@@ -38,6 +40,17 @@ def remote_secret(second: int, remote: Account) -> str:
 def _found(number: int) -> set[str]:
     with cell.use(number):
         return {violation.invariant.name for violation in audit.verify()}
+
+
+# --- Accounts ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_account_that_the_directory_refuses_is_not_written(transactional_db: None) -> None:
+    taken = identifiers.uuid7()
+    AccountPlace.objects.create(account_id=taken, cell=cell.FIRST)
+    with pytest.raises(IntegrityError):
+        Account(pk=taken, name="Refused").save()
+    assert not Account.objects.filter(pk=taken).exists()
 
 
 # --- Keys -------------------------------------------------------------------------------------------------------------
