@@ -1,4 +1,8 @@
-"""The code says alert. Tables, columns, indexes and permissions keep their names, by which the former release knows them."""
+"""The code says alert. Tables, columns, indexes and permissions keep their names, by which the former release knows them.
+
+Do not run the former release's ``migrate`` after it: it would add content types and permissions
+of the models' former names beside those that were renamed.
+"""
 
 import django.db.models.deletion
 from django.db import migrations, models
