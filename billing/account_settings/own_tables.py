@@ -44,13 +44,13 @@ def of_accounts() -> dict[type[Model], Kept | None]:
 
 
 def readers() -> dict[str, Read]:
-    """Return the readers of all files of an export by their names: those that apps have, and for the others the columns."""
-    files = {model: kept for model, kept in of_accounts().items() if kept and is_file(kept)}
-    made = {kept.exported: partial(_read, model, kept.unread) for model, kept in files.items()}
-    readers: dict[str, Read] = {**made, **TABLES}
+    """Return the readers of all files of an export, in their order: those that apps have, then tables as they are, by name."""
+    readers: dict[str, Read] = dict(TABLES)
     for app in app_config.installed():
         readers |= app.exported_tables()
-    return readers
+    files = {kept.exported: (model, kept) for model, kept in of_accounts().items() if kept and is_file(kept)}
+    others = sorted(files.keys() - readers.keys())
+    return readers | {name: partial(_read, files[name][0], files[name][1].unread) for name in others}
 
 
 def is_file(kept: Kept) -> bool:

@@ -46,6 +46,13 @@ def test_each_table_of_an_account_has_a_word_about_export_and_erasure():
     assert {kept.exported for kept in words.values() if is_file(kept)} <= own_tables.readers().keys()
 
 
+def test_the_files_of_an_export_have_an_order_that_no_model_changes():
+    names = list(own_tables.readers())
+    first = ["account", "members", "ledger", "payments", "credit_notes", "alerts", "activity", "keys", "requests", "responses"]
+    assert names[: len(first)] == first
+    assert names[len(first) :] == sorted(names[len(first) :])
+
+
 def test_each_other_table_of_people_has_one_too():
     """One that refers to a person, to an account without being in a cell, or to such a table."""
     others = [model for model in apps.get_models() if model not in own_tables.of_accounts()]
