@@ -30,6 +30,7 @@ from billing.staff_permissions import staff_of
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
 from gateway_project.desk.forms import ReasonForm, act_once
@@ -89,13 +90,12 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         # Save only the changed fields: the balance of this copy may be outdated.
         obj.save(**({"update_fields": form.changed_data} if change else {}))
 
-    @admin.display(ordering="balance_nanos")
-    def balance(self, account: Account) -> str:
-        return balance_usd(account.balance_nanos, list_values.decimals_of(account))
-
-    @admin.display(ordering="held_nanos", description="held by running requests")
-    def held(self, account: Account) -> str:
-        return usd(account.held_nanos, list_values.decimals_of(account))
+    balance = column(
+        "balance", lambda each: balance_usd(each.balance_nanos, list_values.decimals_of(each)), ordering="balance_nanos"
+    )
+    held = column(
+        "held by running requests", lambda each: usd(each.held_nanos, list_values.decimals_of(each)), ordering="held_nanos"
+    )
 
     # --- Around the form: acts, and the sections of all apps --------------------------------------------------------
 
@@ -189,21 +189,18 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         acts = possible_acts_on_entry(request, entry) if entry else []
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "acts": acts})
 
-    @admin.display(description="id")
-    def short_id(self, entry: LedgerEntry) -> str:
-        return short_ids.shorten(str(entry.pk))
+    short_id = column("id", lambda entry: short_ids.shorten(str(entry.pk)))
+    at = column("when", lambda entry: list_values.moment(entry.created_at))
+    of_account = column("account", lambda entry: list_values.link(entry.account))
+    kind = column("type", lambda entry: list_values.word(entry.title, entry.type))
+    key = column("key", lambda entry: list_values.search_link(entry.spender) if entry.spender else "")
+    amount = column("amount", lambda entry: usd(_show(entry)[0]))
+    balance_after = column("balance after", lambda entry: usd(_show(entry)[1]))
+    balance_after_cents = column("balance after in cents", lambda entry: money.floor_cents(entry.balance_after_nanos))
 
-    @admin.display(description="when")
-    def at(self, entry: LedgerEntry) -> str:
-        return list_values.moment(entry.created_at)
-
-    @admin.display(description="account")
-    def of_account(self, entry: LedgerEntry) -> str:
-        return list_values.link(entry.account)
-
-    @admin.display(description="type")
-    def kind(self, entry: LedgerEntry) -> str:
-        return list_values.word(entry.title, entry.type)
+    @admin.display(description="amount in cents, as the API reports it")
+    def amount_cents(self, entry: LedgerEntry) -> int:
+        return money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
 
     @admin.display(description="booked for")
     def booked_for(self, entry: LedgerEntry) -> str:
@@ -214,30 +211,9 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         is_usage = entry.type == LedgerEntry.Type.USAGE_DEBIT
         return list_values.search_link(entry.reference, short_ids.shorten(entry.reference)) if is_usage else ""
 
-    @admin.display
-    def key(self, entry: LedgerEntry) -> str:
-        return list_values.search_link(entry.spender) if entry.spender else ""
-
     @admin.display(description="booked by the command of", empty_value="-")
     def operator(self, entry: LedgerEntry) -> str | None:
-        manual = ManualEntry.objects.filter(pk=entry.pk).first()
-        return manual.operator if manual else None
-
-    @admin.display(description="amount")
-    def amount(self, entry: LedgerEntry) -> str:
-        return usd(_show(entry)[0])
-
-    @admin.display(description="balance after")
-    def balance_after(self, entry: LedgerEntry) -> str:
-        return usd(_show(entry)[1])
-
-    @admin.display(description="amount in cents, as the API reports it")
-    def amount_cents(self, entry: LedgerEntry) -> int:
-        return money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
-
-    @admin.display(description="balance after in cents")
-    def balance_after_cents(self, entry: LedgerEntry) -> int:
-        return money.floor_cents(entry.balance_after_nanos)
+        return ManualEntry.objects.filter(pk=entry.pk).values_list("operator", flat=True).first()
 
 
 def _show(entry: LedgerEntry) -> tuple[Amount, Amount]:
@@ -254,37 +230,17 @@ class HoldAdmin(NewestFirstAdmin):
     search_fields = ("reference__exact",)
     fields = ("reference", "completion", "account", "in_words", "amount", "settled", "placed_at", "expires", "resolved")
 
-    @admin.display(description="completion", ordering="reference")
-    def short_reference(self, hold: Hold) -> str:
-        return short_ids.shorten(hold.reference)
-
-    @admin.display(description="account")
-    def of_account(self, hold: Hold) -> str:
-        return list_values.link(hold.account)
-
-    @admin.display
-    def completion(self, hold: Hold) -> str:
-        return list_values.search_link(hold.reference)
-
-    @admin.display(description="placed")
-    def placed_at(self, hold: Hold) -> str:
-        return list_values.moment(hold.created_at)
-
-    @admin.display(description="expires")
-    def expires(self, hold: Hold) -> str:
-        return list_values.moment(hold.expires_at)
+    short_reference = column("completion", lambda hold: short_ids.shorten(hold.reference), ordering="reference")
+    of_account = column("account", lambda hold: list_values.link(hold.account))
+    completion = column("completion", lambda hold: list_values.search_link(hold.reference))
+    placed_at = column("placed", lambda hold: list_values.moment(hold.created_at))
+    expires = column("expires", lambda hold: list_values.moment(hold.expires_at))
+    in_words = column("state", lambda hold: list_values.word(hold.state_in_words, hold.state))
+    amount = column("held", lambda hold: usd(hold.amount_nanos, list_values.decimals_of(hold)))
 
     @admin.display(description="resolved", empty_value="-")
     def resolved(self, hold: Hold) -> str | None:
         return list_values.moment(hold.resolved_at) if hold.resolved_at else None
-
-    @admin.display(description="state")
-    def in_words(self, hold: Hold) -> str:
-        return list_values.word(hold.state_in_words, hold.state)
-
-    @admin.display(description="held")
-    def amount(self, hold: Hold) -> str:
-        return usd(hold.amount_nanos, list_values.decimals_of(hold))
 
     @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:

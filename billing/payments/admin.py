@@ -1,6 +1,5 @@
 """The support pages of payments, the events about them, and differences from the processor's book. All are read-only."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
@@ -11,11 +10,8 @@ from billing.desk.pages import possible_acts_on_entry
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from billing.payments import configuration, stops, summaries
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.text import dollars
-
-
-def _column(description: str, value: Callable[[Payment], str | None], **options: Any) -> Any:
-    return admin.display(lambda self, payment: value(payment), description=description, **options)
 
 
 @admin.register(Payment)
@@ -37,21 +33,20 @@ class PaymentAdmin(ReadOnlyAdmin):
         acts = possible_acts_on_entry(request, payment.credit) if payment and payment.credit else []
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "acts": acts})
 
-    amount = _column("amount", lambda payment: dollars.format_cents(payment.amount_cents), ordering="amount_cents")
-    state = _column("state", lambda payment: payment.get_status_display(), ordering="status")
-    mode = _column("mode", lambda payment: "live" if payment.is_live else "test: no money moves")
-    intent = _column("payment at the processor", lambda payment: payment.intent_id, empty_value="-")
-    session = _column("page at the processor", lambda payment: payment.session_id, empty_value="-")
-    refunded = _column("refunded, as reported", lambda payment: dollars.format_cents(payment.refunded_cents))
-    disputed = _column("disputed, as reported", lambda payment: dollars.format_cents(payment.disputed_cents))
+    amount = column("amount", lambda payment: dollars.format_cents(payment.amount_cents), ordering="amount_cents")
+    state = column("state", lambda payment: payment.get_status_display(), ordering="status")
+    mode = column("mode", lambda payment: "live" if payment.is_live else "test: no money moves")
+    intent = column("payment at the processor", lambda payment: payment.intent_id, empty_value="-")
+    session = column("page at the processor", lambda payment: payment.session_id, empty_value="-")
+    refunded = column("refunded, as reported", lambda payment: dollars.format_cents(payment.refunded_cents))
+    disputed = column("disputed, as reported", lambda payment: dollars.format_cents(payment.disputed_cents))
+    taken_back = column(
+        "taken back", lambda payment: dollars.format_cents(payment.debited_cents) if payment.debited_cents else "-"
+    )
 
     @admin.display(description="receipt and invoice number", empty_value="-")
     def receipt(self, payment: Payment) -> str | None:
         return summaries.receipt_number(payment) if payment.receipt_number else None
-
-    @admin.display(description="taken back")
-    def taken_back(self, payment: Payment) -> str:
-        return dollars.format_cents(payment.debited_cents) if payment.debited_cents else "-"
 
 
 @admin.register(BillingDetails)
