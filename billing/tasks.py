@@ -1,6 +1,7 @@
 """Background work of billing; the settings schedule it by dotted path."""
 
 import logging
+from functools import partial
 
 from django.contrib.sessions.backends.db import SessionStore
 
@@ -51,30 +52,6 @@ def top_up_accounts() -> int:
     return made
 
 
-@periodic(retries=3, each_cell=True)
-def refund_closed_accounts() -> int:
-    """Pay back what is left of accounts that owners closed. Return of how many."""
-    return closing.refund_closed()
-
-
-@periodic(retries=3, each_cell=True)
-def make_exports() -> int:
-    """Make the exports of all data that owners asked for. Return how many are ready."""
-    return exports.make_waiting()
-
-
-@periodic(retries=3, each_cell=True)
-def forget_exports() -> int:
-    """Delete exports that are some days old. Return how many."""
-    return exports.forget_expired()
-
-
-@periodic(retries=3, each_cell=True)
-def erase_closed_accounts() -> int:
-    """Erase the personal data of accounts that were closed long enough ago. Return of how many."""
-    return erasure.erase_closed()
-
-
 @periodic(retries=3)
 def forget_sign_in_attempts() -> int:
     """Delete the rows of limits on signing in that nothing is used up of, and what ended. Return how many limits."""
@@ -83,31 +60,20 @@ def forget_sign_in_attempts() -> int:
     return limits.forget_unused()
 
 
-@periodic(retries=3, each_cell=True)
-def send_webhooks() -> int:
-    """Send the alerts that are due to webhook endpoints. Return how many attempts were made."""
-    return sending.send_webhooks()
-
-
-@periodic(retries=3, each_cell=True)
-def note_entries() -> int:
-    """Write the mails about payments, credits and refunds that are new. Return how many entries they are about."""
-    return entry_notices.write()
-
-
-@periodic(retries=3, each_cell=True)
-def mail_warnings() -> int:
-    """Mail the alerts that are due. Return how many attempts were made."""
-    return sending.send_mails()
-
-
-@periodic(retries=3, each_cell=True)
-def forget_old_warnings() -> int:
-    """Delete alerts that are months old. Return how many."""
-    return deliveries.forget_old()
-
-
 @periodic(retries=20)  # its next turn is a day later
 def forget_old_acts() -> int:
     """Delete acts of the activity log that are older than the operator keeps them. Return how many."""
     return retention.delete_old(pool.database_time())
+
+
+# What a function of another module does, which says what it counts.
+_in_each_cell = partial(periodic, retries=3, each_cell=True)
+
+refund_closed_accounts = _in_each_cell("billing.tasks.refund_closed_accounts")(closing.refund_closed)
+make_exports = _in_each_cell("billing.tasks.make_exports")(exports.make_waiting)
+forget_exports = _in_each_cell("billing.tasks.forget_exports")(exports.forget_expired)
+erase_closed_accounts = _in_each_cell("billing.tasks.erase_closed_accounts")(erasure.erase_closed)
+send_webhooks = _in_each_cell("billing.tasks.send_webhooks")(sending.send_webhooks)
+note_entries = _in_each_cell("billing.tasks.note_entries")(entry_notices.write)
+mail_warnings = _in_each_cell("billing.tasks.mail_warnings")(sending.send_mails)
+forget_old_warnings = _in_each_cell("billing.tasks.forget_old_warnings")(deliveries.forget_old)

@@ -38,8 +38,8 @@ def _beat_schedule() -> dict[str, dict[str, Any]]:
     return schedule
 
 
-def periodic(*, retries: int, each_cell: bool = False, also_after: tuple[type[Exception], ...] = ()) -> Declare:
-    """Declare a task of the schedule. Each run that ends without an error is recorded.
+def periodic(name: str = "", *, retries: int, each_cell: bool = False, also_after: tuple[type[Exception], ...] = ()) -> Declare:
+    """Declare a task of the schedule, by the name of the function unless one is given. Each run without an error is recorded.
 
     It runs again, up to ``retries`` times, if the database is unavailable, or after an error of ``also_after``: 3 pauses take
     half a minute, 20 more than two hours. With ``each_cell`` it runs in each cell, and returns the sum of the results.
@@ -48,14 +48,15 @@ def periodic(*, retries: int, each_cell: bool = False, also_after: tuple[type[Ex
     from gateway_project.monitoring import task_runs
 
     def declare(work: Callable[[], Any]) -> Any:
+        task_name = name or f"{work.__module__}.{work.__name__}"
         return app.task(
-            name=f"{work.__module__}.{work.__name__}",
+            name=task_name,
             autoretry_for=(*pool.UNAVAILABLE, *also_after),
             max_retries=retries,
             retry_backoff=5,
             retry_backoff_max=600,
             retry_jitter=False,
-        )(task_runs.recorded(everywhere.each(work) if each_cell else work))
+        )(task_runs.recorded(everywhere.each(work) if each_cell else work, task_name))
 
     return declare
 

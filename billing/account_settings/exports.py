@@ -69,6 +69,7 @@ def read_parts(export: AccountExport) -> Generator[bytes, None, None]:
 
 
 def forget_expired() -> int:
+    """Delete exports that are some days old. Return how many."""
     now = pool.database_time()
     over = Q(expires_at__lte=now) | Q(state=State.FAILED, asked_at__lte=now - timedelta(days=1))
     expired = list(AccountExport.objects.filter(over).values_list("pk", flat=True)[:100])

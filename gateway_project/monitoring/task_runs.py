@@ -14,13 +14,13 @@ Result = TypeVar("Result")
 BEAT = "beat"
 
 
-def recorded(task: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Record each run of the task that ends without an error. ``celery.periodic`` applies it."""
+def recorded(task: Callable[Parameters, Result], name: str) -> Callable[Parameters, Result]:
+    """Record under this name each run of the task that ends without an error. ``celery.periodic`` applies it."""
 
     @wraps(task)
     def run(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
         result = task(*args, **options)
-        record(f"{task.__module__}.{task.__name__}", result if isinstance(result, int) else None)
+        record(name, result if isinstance(result, int) else None)
         return result
 
     return run
