@@ -495,9 +495,9 @@ mutant(
     "the_remainder_is_not_returned",
     "What a settled hold held beyond the cost stays held.",
     code(
-        "billing.ledger.movements:_resolve_sql",
-        "RETURNING account_id, amount_nanos",
-        "RETURNING account_id, coalesce(billing_hold.settled_nanos, amount_nanos) AS amount_nanos",
+        "billing.ledger.movements:_writes",
+        "= ended.reference\n            RETURNING account_id, amount_nanos",
+        "= ended.reference RETURNING account_id, coalesce(billing_hold.settled_nanos, amount_nanos) AS amount_nanos",
     ),
     f"{HOLDS}::test_settling_charges_the_cost_and_frees_the_rest",
     LEDGER_MACHINE,

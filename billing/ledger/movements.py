@@ -3,7 +3,7 @@
 The rows are locked, and what is written was decided under the locks (``holds``, ``writer``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -59,47 +59,42 @@ def _write_sql(*names: str) -> str:
         for name in names
     )
     selects = [f"SELECT account_id, amount_nanos AS nanos, '{name}' AS kind FROM {name}" for name in names]  # noqa: S608
+    writes = _writes()
     return f"""
-        WITH {", ".join(f"{name} AS ({_WRITES[name]()})" for name in names)}
+        WITH {", ".join(f"{name} AS ({writes[name]})" for name in names)}
         UPDATE billing_account SET {_changes(*names)}
         FROM (SELECT account_id, {sums} FROM ({" UNION ALL ".join(selects)}) AS moved GROUP BY account_id) AS more
         WHERE id = more.account_id
         """  # noqa: S608  only texts of this module
 
 
-def _resolve_sql() -> str:
-    return """
-        UPDATE billing_hold
-        SET state = ended.state, settled_nanos = ended.settled_nanos, resolved_at = statement_timestamp()
-        FROM json_to_recordset($1::json -> 'resolved') AS ended (reference text, state text, settled_nanos bigint)
-        WHERE billing_hold.reference = ended.reference
-        RETURNING account_id, amount_nanos
-        """
-
-
-def _place_sql() -> str:
-    return """
-        INSERT INTO billing_hold (reference, account_id, amount_nanos, state, expires_at)
-        SELECT reference, account_id, amount_nanos, 'HELD', expires_at
-        FROM json_to_recordset($1::json -> 'placed')
-            AS hold (reference text, account_id uuid, amount_nanos bigint, expires_at timestamptz)
-        RETURNING account_id, amount_nanos
-        """
-
-
-def _append_sql() -> str:
-    return """
-        INSERT INTO billing_ledgerentry
-            (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id)
-        SELECT * FROM json_to_recordset($1::json -> 'entries') AS entry (id uuid, account_id uuid, seq bigint, type text,
-            amount_nanos bigint, balance_after_nanos bigint, reference text, metadata jsonb, spender text,
-            issued_by_id bigint)
-        ORDER BY account_id, seq
-        RETURNING account_id, amount_nanos
-        """
-
-
-_WRITES: dict[str, Callable[[], str]] = {"resolved": _resolve_sql, "placed": _place_sql, "entries": _append_sql}
+def _writes() -> dict[str, str]:
+    """Return the SQL that writes rows of each kind, and returns what each changes of its account."""
+    return {
+        "resolved": """
+            UPDATE billing_hold
+            SET state = ended.state, settled_nanos = ended.settled_nanos, resolved_at = statement_timestamp()
+            FROM json_to_recordset($1::json -> 'resolved') AS ended (reference text, state text, settled_nanos bigint)
+            WHERE billing_hold.reference = ended.reference
+            RETURNING account_id, amount_nanos
+            """,
+        "placed": """
+            INSERT INTO billing_hold (reference, account_id, amount_nanos, state, expires_at)
+            SELECT reference, account_id, amount_nanos, 'HELD', expires_at
+            FROM json_to_recordset($1::json -> 'placed')
+                AS hold (reference text, account_id uuid, amount_nanos bigint, expires_at timestamptz)
+            RETURNING account_id, amount_nanos
+            """,
+        "entries": """
+            INSERT INTO billing_ledgerentry
+                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id)
+            SELECT * FROM json_to_recordset($1::json -> 'entries') AS entry (id uuid, account_id uuid, seq bigint, type text,
+                amount_nanos bigint, balance_after_nanos bigint, reference text, metadata jsonb, spender text,
+                issued_by_id bigint)
+            ORDER BY account_id, seq
+            RETURNING account_id, amount_nanos
+            """,
+    }
 
 
 def _changes(*names: str) -> str:
