@@ -139,6 +139,3 @@ class AlertDelivery(OwnedModel):
             ),
         ]
         indexes = [models.Index(fields=["next_try_at"], condition=Q(state="WAITING"), name="deliveries_by_next_try")]
-
-    def __str__(self) -> str:
-        return f"{self.alert_id} to {self.email or self.endpoint_id}"

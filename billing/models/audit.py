@@ -24,9 +24,6 @@ class AuditedDay(OwnedModel):
     class Meta:
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return str(self.day)
-
 
 class AuditedLedger(OwnedModel):
     """What an account booked up to the end of a signed day on which it booked something, and a digest of these entries."""
@@ -46,9 +43,6 @@ class AuditedLedger(OwnedModel):
         constraints = [models.UniqueConstraint(fields=["account", "day"], name="a_ledgers_day_is_signed_once")]
         indexes = [models.Index(fields=["day"], name="audited_ledgers_by_day")]
 
-    def __str__(self) -> str:
-        return f"{self.account_id} up to {self.last_seq}, {self.day}"
-
 
 class ArchivedDay(OwnedModel):
     """A UTC day whose completions and holds, those that ended on it, are archived or dropped. Days are archived in order.
@@ -67,9 +61,6 @@ class ArchivedDay(OwnedModel):
     class Meta:
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return str(self.day)
-
 
 class RetentionMark(OwnedModel):
     """Since which day rows of a kind are kept; those before were dropped."""
@@ -79,6 +70,3 @@ class RetentionMark(OwnedModel):
 
     class Meta:
         default_permissions = ()
-
-    def __str__(self) -> str:
-        return f"{self.what} since {self.since}"

@@ -84,6 +84,3 @@ class ExportPart(OwnedModel):
     class Meta:
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["export", "number"], name="a_part_of_a_file_has_a_place")]
-
-    def __str__(self) -> str:
-        return f"part {self.number} of {self.export_id}"

@@ -110,9 +110,6 @@ class ManualEntry(ReferredModel):
             )
         ]
 
-    def __str__(self) -> str:
-        return f"{self.reference}, by {self.issued_by or self.operator}"
-
 
 class Hold(OwnedModel):
     """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""

@@ -224,6 +224,3 @@ class InvoiceFile(OwnedModel):
     class Meta:
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["account", "number"], name="an_invoice_is_issued_once")]
-
-    def __str__(self) -> str:
-        return self.number
