@@ -18,6 +18,12 @@ from gateway_project.cells.referred import ReferredModel
 from gateway_project.db import cell
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
+_OF_EACH_KEY = "Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one."
+
+
+def _limit(help_text: str) -> "models.PositiveIntegerField[int | None, int | None]":
+    return models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)], help_text=help_text)
+
 
 class Account(OwnedModel):
     """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount, last seq and open holds."""
@@ -40,23 +46,10 @@ class Account(OwnedModel):
     )
     has_paid = models.BooleanField(default=False, db_default=False, editable=False)  # usage, ever; ``unpaid_work`` sets it
     unpaid_until = models.DateTimeField(null=True, editable=False)  # ``unpaid_work`` sets it
-    requests_per_minute = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
-    )
-    tokens_per_minute = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
-    )
-    requests_in_flight_max = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text="How many requests of all its keys together may run at a time. Empty: the deployment's maximum.",
+    requests_per_minute = _limit(_OF_EACH_KEY)
+    tokens_per_minute = _limit(_OF_EACH_KEY)
+    requests_in_flight_max = _limit(
+        "How many requests of all its keys together may run at a time. Empty: the deployment's maximum."
     )
     warning_threshold_cents = models.BigIntegerField(
         null=True, default=500, db_default=500, editable=False, help_text="Members are warned when the balance falls below it."
@@ -188,9 +181,6 @@ class MembershipChange(OwnedModel):
     class Meta:
         default_permissions = ()
         indexes = [models.Index(fields=["account_id", "user_id", "-id"], name="changes_by_membership")]
-
-    def __str__(self) -> str:
-        return f"{self.user_id} in {self.account_id}: {self.role or 'no member'}"
 
 
 class Invitation(ReferredModel):
