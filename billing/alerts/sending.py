@@ -5,8 +5,9 @@ Each request of a round ends within seconds, and none waits for another, so a sl
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -51,32 +52,33 @@ class _Request:
 
 
 def send_webhooks() -> int:
-    """Send what is due to endpoints. Return how many attempts were made."""
-    return _run(deliveries.claim_webhooks, WEBHOOKS_AT_ONCE, _send_round)
+    """Send what is due to endpoints, side by side. Return how many attempts were made."""
+
+    def send(claimed: list[AlertDelivery]) -> Iterable[Attempt]:
+        requests = [_build_or_refuse(each) for each in claimed]
+        return Pool(len(claimed)).imap(_send_webhook, requests)
+
+    return _run(deliveries.claim_webhooks, WEBHOOKS_AT_ONCE, send)
 
 
 def send_mails() -> int:
     """Send mails that are due. Return how many attempts were made."""
-    return _run(deliveries.claim_mails, MAILS_AT_ONCE, _send_mails)
+    return _run(deliveries.claim_mails, MAILS_AT_ONCE, partial(map, _send_mail))
 
 
-def _run(claim: Callable[[int], list[AlertDelivery]], count_max: int, send: Callable[[list[AlertDelivery]], None]) -> int:
+def _run(
+    claim: Callable[[int], list[AlertDelivery]], count_max: int, send: Callable[[list[AlertDelivery]], Iterable[Attempt]]
+) -> int:
     deliveries.prepare()
     attempts, ends_at = 0, time.monotonic() + RUN_SECONDS_MAX
     while time.monotonic() < ends_at and (claimed := claim(count_max)):
-        send(claimed)
+        for delivery, attempt in zip(claimed, send(claimed), strict=True):
+            deliveries.record(delivery, attempt)
         attempts += len(claimed)
     return attempts
 
 
 # --- Webhooks -----------------------------------------------------------------------------------------------------
-
-
-def _send_round(claimed: list[AlertDelivery]) -> None:
-    requests = [_build_or_refuse(each) for each in claimed]
-    attempts = Pool(len(claimed)).imap(_send_webhook, requests)
-    for delivery, attempt in zip(claimed, attempts, strict=True):
-        deliveries.record(delivery, attempt)
 
 
 def _build_or_refuse(delivery: AlertDelivery) -> _Request | Attempt:
@@ -130,26 +132,25 @@ def _describe(error: http.OutboundError) -> str:
 # --- Mails --------------------------------------------------------------------------------------------------------
 
 
-def _send_mails(claimed: list[AlertDelivery]) -> None:
-    for delivery in claimed:
-        begun_at = time.monotonic()
-        if not deliveries.is_still_a_payer(delivery):
-            attempt = Attempt(0, "the recipient is no longer an owner or billing member", is_final=True)
-        elif (words := _words(delivery)) is None:
-            attempt = _UNWRITABLE
-        else:
-            reason = _send_mail(delivery, words)
-            attempt = Attempt(round((time.monotonic() - begun_at) * 1000), reason)
-        deliveries.record(delivery, attempt)
-
-
-def _words(delivery: AlertDelivery) -> payload.Words | None:
-    """Return the alert in words; None if that fails, which stops no other mail."""
+def _send_mail(delivery: AlertDelivery) -> Attempt:
+    """Send it. One that is sent twice, after a crash, has the same Message-ID. One that cannot be written stops no other."""
+    begun_at, alert = time.monotonic(), delivery.alert
+    if not deliveries.is_still_a_payer(delivery):
+        return Attempt(0, "the recipient is no longer an owner or billing member", is_final=True)
     try:
-        return payload.describe(delivery.alert)
+        words = payload.describe(alert)
     except Exception:
         logger.exception("the mail %s cannot be written", delivery.pk)
-        return None
+        return _UNWRITABLE
+    context: dict[str, Any] = {"account": alert.account.name, "at": alert.created_at, "link": deliveries.page_address()}
+    context |= {"words": words, **_link(alert)}
+    domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
+    reason = ""
+    try:
+        mails.deliver(delivery.email, "alert", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
+    except mails.NotSent as error:
+        reason = str(error)
+    return Attempt(round((time.monotonic() - begun_at) * 1000), reason)
 
 
 def _link(alert: AccountAlert) -> dict[str, str]:
@@ -169,16 +170,3 @@ def _link(alert: AccountAlert) -> dict[str, str]:
         case kind if kind in AccountAlert.NOTICES and kind != AccountAlert.Kind.CHANGES_SUMMED:
             return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
     return {}
-
-
-def _send_mail(delivery: AlertDelivery, words: payload.Words) -> str:
-    """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
-    alert = delivery.alert
-    context: dict[str, Any] = {"account": alert.account.name, "at": alert.created_at, "link": deliveries.page_address()}
-    context |= {"words": words, **_link(alert)}
-    domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
-    try:
-        mails.deliver(delivery.email, "alert", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
-    except mails.NotSent as error:
-        return str(error)
-    return ""
