@@ -5,9 +5,8 @@ Its deliveries by mail and to webhook endpoints follow in the background, each u
 
 - ``entry_notices``  mails about what was booked beside usage: receipts, credits, refunds
 - ``payload``     what an alert says, in JSON and in words; pure
-- ``signature``   secrets of endpoints, and the headers of Standard Webhooks; pure
 - ``deliveries``  who gets an alert, whose turn it is, what an attempt came to
-- ``endpoints``   webhook endpoints: made, tested, paused, rotated, deleted
+- ``endpoints``   webhook endpoints: made, tested, paused, rotated, deleted; their secrets and signatures
 - ``sending``     sends what is due
 - ``summaries``   alerts, deliveries and endpoints as the pages show them; how long a balance lasts
 - ``pages``       /dashboard/alerts/, with its forms; ``page_urls`` are its addresses

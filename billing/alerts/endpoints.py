@@ -1,6 +1,14 @@
-"""Webhook endpoints of an account: made, changed and tested under its lock. Secrets are encrypted, and shown once."""
+"""Webhook endpoints of an account: made, changed and tested under its lock. Secrets are encrypted, and shown once.
 
+Webhooks are signed as Standard Webhooks does (https://www.standardwebhooks.com), so that its libraries verify them.
+"""
+
+import base64
+import hmac
+import secrets
+from collections.abc import Sequence
 from datetime import timedelta
+from hashlib import sha256
 
 from django.conf import settings
 from django.db import transaction
@@ -8,7 +16,6 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from billing import locks
-from billing.alerts import signature
 from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
 from gateway_project import secretbox
 from gateway_project.activity import log
@@ -17,6 +24,7 @@ from gateway_project.db import pool
 from gateway_project.net import addresses
 from gateway_project.text import web_addresses
 
+_PREFIX = "whsec_"
 GRACE = timedelta(hours=24)  # for which the secret before a rotation signs, too
 TESTS_MAX = 10  # in an hour, of an account
 
@@ -41,10 +49,15 @@ def check_url(url: str) -> None:
         raise EndpointRefused("The host must be public.") from None
 
 
+def make_secret() -> str:
+    """Return a new secret, as receivers configure it."""
+    return _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
 def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpoint, str]:
     """Return a new endpoint and its secret. Raises EndpointRefused."""
     check_url(url)
-    secret = signature.make_secret()
+    secret = make_secret()
     with transaction.atomic():
         locks.lock_account(account.pk)
         if account.webhook_endpoints.count() >= settings.ACCOUNT_WEBHOOKS_MAX:
@@ -58,7 +71,7 @@ def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpo
 
 def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
     """Return a new secret. The one before signs, too, for GRACE; one before that no more."""
-    secret = signature.make_secret()
+    secret = make_secret()
     with transaction.atomic():
         endpoint = _lock(endpoint)
         endpoint.sealed_previous_secret, endpoint.previous_until = endpoint.sealed_secret, pool.database_time() + GRACE
@@ -119,6 +132,21 @@ def read_secrets(endpoint: WebhookEndpoint) -> list[str]:
     if endpoint.previous_until and endpoint.previous_until > pool.database_time():
         sealed.append(endpoint.sealed_previous_secret)
     return [secretbox.decrypt(each, purpose=_purpose(endpoint)) for each in sealed]
+
+
+def build_headers(secrets_in_use: Sequence[str], *, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers of an attempt at ``timestamp``, in seconds. Each secret signs: a receiver knows one of them."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(f"v1,{_sign(secret, signed)}" for secret in secrets_in_use),
+    }
+
+
+def _sign(secret: str, signed: bytes) -> str:
+    key = base64.b64decode(secret.removeprefix(_PREFIX))
+    return base64.b64encode(hmac.digest(key, signed, sha256)).decode()
 
 
 def _purpose(endpoint: WebhookEndpoint) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from gevent.pool import Pool
 
-from billing.alerts import deliveries, endpoints, payload, signature
+from billing.alerts import deliveries, endpoints, payload
 from billing.alerts.deliveries import Attempt
 from billing.models import AccountAlert, AlertDelivery
 from billing.sign_in import mails
@@ -87,7 +87,7 @@ def _build_or_refuse(delivery: AlertDelivery) -> _Request | Attempt:
         assert delivery.endpoint
         body, id = payload.encode(delivery.alert), payload.message_id(delivery.alert)
         keys = endpoints.read_secrets(delivery.endpoint)
-        signed = signature.build_headers(keys, message_id=id, timestamp=int(time.time()), body=body)
+        signed = endpoints.build_headers(keys, message_id=id, timestamp=int(time.time()), body=body)
         return _Request(delivery.endpoint.url, {"Content-Type": "application/json", **signed}, body)
     except secretbox.Unreadable:
         return _UNREADABLE

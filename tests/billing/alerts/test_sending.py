@@ -19,7 +19,7 @@ from django.db import connection
 from django.utils import timezone
 
 from billing import tasks
-from billing.alerts import deliveries, endpoints, signature
+from billing.alerts import deliveries, endpoints
 from billing.alerts.endpoints import EndpointRefused
 from billing.models import AccountAlert, AlertDelivery, Role, WebhookEndpoint
 from billing.sign_in import mails
@@ -131,7 +131,7 @@ def states():
 
 def test_the_signature_is_that_of_the_specification():
     """The example of https://github.com/standard-webhooks/standard-webhooks."""
-    headers = signature.build_headers(
+    headers = endpoints.build_headers(
         ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
         message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
         timestamp=1614265330,
