@@ -8,7 +8,7 @@ class BillingConfig(app_config.GatewayApp):
     name = "billing"
 
     def ready(self) -> None:
-        from billing.payments import checks as payment_checks  # noqa: F401  registers its checks
+        from billing.payments import configuration  # noqa: F401  registers its checks
 
     def desk(self) -> app_config.Desk:
         from billing.desk import panels, search, sections

@@ -47,7 +47,7 @@ DESCRIBED_ELSEWHERE = (  # read by operators or generated into the reference of 
     "billing/management/",
     "billing/models/",
     "billing/payments/booking.py",
-    "billing/payments/checks.py",
+    "billing/payments/configuration.py",
     "completions/audit.py",
     "completions/catalog/sync/",
     "completions/catalog/tables.py",

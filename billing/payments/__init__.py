@@ -7,8 +7,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``processor``         what the gateway asks of a processor, and what a processor reports
 - ``stripe_processor``  Stripe, by its own client
 - ``demo_processor``    a processor for a developer's machine, without a network; ``demo_pages`` takes its payments
-- ``configuration``     which processor the settings name
-- ``checks``            what a deployment gets wrong about payments
+- ``configuration``     which processor the settings name, and what a deployment gets wrong about payments
 - ``refusals``          says to payers why money that came is not credited, and what becomes of it
 - ``booking``           asks for the report of a payment, compares the two, books the difference; no other module books them
 - ``purchases``         writes the payment, and opens the processor's page for it

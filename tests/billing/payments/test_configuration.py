@@ -2,7 +2,7 @@
 
 import pytest
 
-from billing.payments import checks
+from billing.payments import configuration
 
 RIGHT = {
     "PAYMENT_PROCESSOR": "stripe",
@@ -31,4 +31,4 @@ RIGHT = {
 def test_a_misconfiguration_of_payments_reports_its_number(settings, wrong, numbers):
     for name, value in {**RIGHT, **wrong}.items():
         setattr(settings, name, value)
-    assert [found.id for found in checks.check_payments()] == [f"gateway.{number}" for number in numbers]
+    assert [found.id for found in configuration.check_payments()] == [f"gateway.{number}" for number in numbers]
