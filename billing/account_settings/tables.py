@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from billing.account_settings import activity
-from billing.ledger import credit_notes, reading
+from billing.ledger import credits, reading
 from billing.models import Account, BillingDetails
 from gateway_project.db import newest_first
 from gateway_project.text import dollars, timestamps
@@ -70,7 +70,7 @@ def _payments(account: Account) -> Rows:
 
 
 def _credit_notes(account: Account) -> Rows:
-    for each in reversed(credit_notes.read(account)):
+    for each in reversed(credits.read_notes(account)):
         yield {
             "number": each.number,
             "createdAt": timestamps.iso_millis(each.entry.created_at),

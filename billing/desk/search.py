@@ -13,7 +13,7 @@ from django.db.models.functions import Cast
 from django.urls import reverse
 
 from billing.email_addresses import canonical
-from billing.ledger import credit_notes
+from billing.ledger import credits
 from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, SignInLimit, User
 from billing.staff import unblocking
 from gateway_project.desk import search, short_ids
@@ -89,7 +89,7 @@ def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
     if match is None:
         return LedgerEntry.objects.none()
     paid = Payment.objects.annotate(end_of_account=END_OF_ACCOUNT).filter(end_of_account=match[2].lower())
-    notes = [credit_notes.find(account, match[1]) for account in Account.objects.filter(pk__in=paid.values("account"))]
+    notes = [credits.find_note(account, match[1]) for account in Account.objects.filter(pk__in=paid.values("account"))]
     return LedgerEntry.objects.filter(pk__in=[note.entry.pk for note in notes if note]).select_related("account")
 
 

@@ -4,8 +4,7 @@
 - ``crossings``      whether an entry takes the balance below its threshold; the SQL that writes alerts
 - ``holds``          money reserved for usage: place; then settle, release or expire, once
 - ``movements``      the SQL that writes holds, entries and their accounts
-- ``credits``        what is left of each credit, used first in, first out
-- ``credit_notes``   numbers what was taken back of payments
+- ``credits``        what is left of each credit, used first in, first out; numbers what was taken back of payments
 - ``reading``        read the entries of an account, one page or batch at a time
 - ``statement``      one entry as the pages show it
 - ``csv_file``       the ledger as a CSV file

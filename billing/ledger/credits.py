@@ -1,4 +1,4 @@
-"""Calculates what is left of each credit of an account. Credits are used first in, first out, whoever gave them.
+"""What is left of each credit of an account, and its credit notes. Credits are used first in, first out, whoever gave them.
 
 The rest of the balance belongs to the newest credits. So this reads no entries of usage, of which there may be millions.
 """
@@ -12,7 +12,8 @@ from django.db.models import Sum
 
 from billing import money
 from billing.ledger import writer
-from billing.models import Account, LedgerEntry
+from billing.models import Account, LedgerEntry, Payment
+from gateway_project import identifiers
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,21 @@ class Credit:
     @property
     def is_purchase(self) -> bool:
         return self.entry.type == LedgerEntry.Type.CREDIT_PURCHASE
+
+
+@dataclass(frozen=True)
+class CreditNote:
+    """An entry that takes back a payment: ``cents``, after ``before_cents``. Below zero: what was taken back came back."""
+
+    number: str
+    entry: LedgerEntry
+    payment: Payment
+    cents: int
+    before_cents: int
+
+    @property
+    def reason(self) -> str:
+        return str(self.entry.metadata.get("reason", ""))
 
 
 def is_credit(entry: LedgerEntry) -> bool:
@@ -89,3 +105,28 @@ def unused_parts(credited_nanos: Sequence[int], balance_nanos: int) -> list[int]
         parts.append(min(nanos, rest))
         rest -= parts[-1]
     return parts[::-1]
+
+
+def read_notes(account: Account) -> list[CreditNote]:
+    """Return the credit notes of the account, oldest first. Two queries.
+
+    The ledger is append-only, so their numbers 1, 2, 3 ... have no gaps, and a note keeps its number, without a table.
+    """
+    of_credits = [each for each in read_beside_usage(account) if "entryId" in each.metadata]
+    refunds = [each for each in of_credits if not each.reference.startswith(writer.CORRECTION)]
+    paid = account.payments.filter(credit_id__in={each.metadata["entryId"] for each in refunds})
+    payments = {str(each.credit_id): each for each in paid}
+    notes: list[CreditNote] = []
+    returned_nanos: dict[str, int] = {}
+    for entry in refunds:
+        if payment := payments.get(entry.metadata["entryId"]):
+            before = returned_nanos.get(str(payment.pk), 0)
+            returned_nanos[str(payment.pk)] = after = before - entry.amount_nanos
+            cents = money.ceil_cents(after) - money.ceil_cents(before)  # so parts of cents add up, too
+            number = f"{identifiers.ending(account.pk)}-C{len(notes) + 1:04d}"
+            notes.append(CreditNote(number, entry, payment, cents, money.ceil_cents(before)))
+    return notes
+
+
+def find_note(account: Account, number: str) -> CreditNote | None:
+    return next((note for note in read_notes(account) if note.number == number.upper()), None)

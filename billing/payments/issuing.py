@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from billing import locks
-from billing.ledger.credit_notes import CreditNote
+from billing.ledger.credits import CreditNote
 from billing.models import InvoiceFile, Payment
 from billing.payments import booking, summaries
 from billing.payments.documents import invoices, taxes

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing.accounts.member_pages import Page, Pager, member_page_for
 from billing.accounts.roles import Permission
-from billing.ledger import credit_notes
+from billing.ledger import credits
 from billing.models import Account, BillingDetails, Payment
 from billing.payments import booking, configuration, issuing, purchases, summaries, top_ups
 from billing.payments.documents import taxes
@@ -167,7 +167,7 @@ def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -
 @require_safe
 @payer_page
 def download_credit_note(request: HttpRequest, account: Account, number: str) -> HttpResponse:
-    note = credit_notes.find(account, number)
+    note = credits.find_note(account, number)
     if note is None:
         raise Http404
     return _pdf(issuing.credit_note(note), f"credit-note-{note.number}")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from billing.ledger import credit_notes
+from billing.ledger import credits
 from billing.models import Account, Payment
 from gateway_project import identifiers
 from gateway_project.text import dollars
@@ -49,7 +49,7 @@ def is_over(payment: Payment) -> bool:
 
 def notes_by_payment(account: Account) -> dict[str, list[Note]]:
     notes: dict[str, list[Note]] = {}
-    for each in credit_notes.read(account):
+    for each in credits.read_notes(account):
         note = {"number": each.number, "amount": dollars.format_cents(-each.cents), "at": each.entry.created_at}
         notes.setdefault(str(each.payment.pk), []).append(note)
     return notes
