@@ -12,8 +12,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``booking``           asks for the report of a payment, compares the two, books the difference; no other module books them
 - ``purchases``         writes the payment, and opens the processor's page for it
 - ``reconciliation``    compares both books once per day, books what was missed, and keeps what contradicts
-- ``cards``             the card that an automatic top-up pays with
-- ``top_ups``           buys credit with it when an account runs low; ``stops`` says what stops that, and what starts it again
+- ``top_ups``           buys credit with a kept card when an account runs low; ``stops`` says what stops and restarts that
 - ``webhook``           POST /api/billing/webhooks/..., which receives signed events; what each leads to
 - ``documents``         invoices as PDF, and the tax in them; ``issuing`` keeps them and credit notes as issued
 - ``summaries``         payments as pages show them

@@ -11,15 +11,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Max, Q
+from django.db.models import F, Max, Q
 from django.http import HttpRequest
 
 from billing import locks, money
 from billing.ledger import credits, writer
-from billing.models import Account, AccountAlert, BillingDetails, Payment, PaymentEvent
-from billing.payments import cards, refusals
+from billing.models import Account, AccountAlert, BillingDetails, Payment, PaymentEvent, TopUpRule
+from billing.payments import refusals
 from billing.payments.documents import taxes
-from billing.payments.processor import Event, Processor, ProcessorUnavailable, Report, printable
+from billing.payments.processor import Card, Event, Processor, ProcessorUnavailable, Report, printable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -174,8 +174,26 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
     payment.paid_at = payment.credit.created_at
     payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
     payment.billed_to = {**describe_payer(account), **taxes.describe_rate(), "seller": settings.SELLER_LINES}
-    cards.keep(payment, report.card)
+    _keep_card(payment, report.card)
     return "credited"
+
+
+def _keep_card(payment: Payment, card: Card | None) -> None:
+    """Turn on the top-up that waits for this payment's card, in the name of who paid. The account is locked."""
+    rules = TopUpRule.objects.filter(card_payment=payment)
+    if card is None or not rules.exists():
+        return
+    # A charge of the former card is not asked for again with this one. If it was made, the daily comparison credits it.
+    attempts = Payment.objects.filter(attempt_of__card_payment=payment, status=Payment.Status.OPEN, intent_id=None)
+    if attempts.update(status=Payment.Status.FAILED, failure="You gave another card.", revision=F("revision") + 1):
+        rules.update(attempt=None)
+    # Of a dispute without a time, from before times were kept, nothing is known but that it was before this payment.
+    disputed = Payment.objects.filter(account_id=payment.account_id, disputed_cents__gt=0, disputed_at=None)
+    disputed.update(disputed_at=F("paid_at"))
+    kept = {"customer_id": card.customer_id, "method_id": card.method_id, "card": card.words, "card_at": payment.paid_at}
+    begun_anew = {"declines": 0, "next_try_at": None, "stopped_because": "", "stopped_by": "", "stop_told": ""}
+    owner = {"set_by": payment.created_by, "processor": payment.processor}
+    rules.update(is_on=True, card_payment=None, **owner, **kept, **begun_anew)
 
 
 def describe_payer(account: Account) -> dict[str, str]:

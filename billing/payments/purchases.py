@@ -30,7 +30,7 @@ def begin(
     """Write the payment, then open the processor's page for it, at ``page_url``. Raises NotBegun; the payment then failed."""
     payment = _write(request, account, processor, amount_cents)
     if keeps_card:
-        TopUpRule.objects.filter(account=account).update(card_payment=payment)  # ``cards`` keeps it once it is paid
+        TopUpRule.objects.filter(account=account).update(card_payment=payment)  # ``booking`` keeps it once it is paid
     return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
     try:
         email = request.user.email  # type: ignore[union-attr]

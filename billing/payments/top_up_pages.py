@@ -47,7 +47,7 @@ def change(request: HttpRequest, account: Account) -> HttpResponse:
 def _write(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> None:
     with transaction.atomic():
         locks.lock_account(account.pk)
-        # Another member may change the rule: it stays in the name of who gave the card (``cards.keep``).
+        # Another member may change the rule: it stays in the name of who gave the card (``booking``).
         first: dict[str, Any] = {"set_by": request.user, "processor": processor.name}
         rule, is_new = TopUpRule.objects.get_or_create(account=account, defaults={**values, **first})
         before = {} if is_new else {name: getattr(rule, name) for name in values}
