@@ -1,6 +1,7 @@
 """Invariants of accounts, the ledger, holds and payments, which ``billing.ledger.audit`` checks."""
 
 from datetime import date
+from functools import partial
 
 from billing.ledger import signed_days
 from billing.ledger.audit import Invariant, Reach, SharedQuery, ViolationKind, dollars_sql, guarding
@@ -133,6 +134,7 @@ USAGE_AND_HOLDS = SharedQuery(
     reach=Reach.DAYS,
 )
 
+_of_days = partial(Invariant, reach=Reach.DAYS)
 INVARIANTS = [
     ENTRIES_IN_ORDER.invariant(
         "seq_has_no_gaps",
@@ -176,7 +178,7 @@ INVARIANTS = [
         """,
         reach=Reach.OPEN,
     ),
-    Invariant(
+    _of_days(
         "credits_add_and_debits_take",
         "Credits are positive, refunds negative, usage is never positive, and there is no other type.",
         """
@@ -186,21 +188,19 @@ INVARIANTS = [
             OR type = 'USAGE_DEBIT' AND amount_nanos <= 0
         )
         """,
-        reach=Reach.DAYS,
     ),
     # Two accounts that book one reference violate it, each of them. The condition is the IN alone, which becomes a join: with
     # an OR each entry of the ledger would be compared with each of the days.
-    Invariant(
+    _of_days(
         "a_reference_is_booked_once",
         "No two entries have the same reference.",
         """
         SELECT reference, count(*) AS entries FROM billing_ledgerentry
         WHERE reference IN (SELECT reference FROM entry) GROUP BY reference HAVING count(*) > 1
         """,
-        reach=Reach.DAYS,
     ),
     # CASE, because AND does not keep an operand from being computed, and a cast of what is no number would end the audit.
-    Invariant(
+    _of_days(
         "usage_says_what_was_used",
         "A usage entry names its model, its tokens, which are those of prompt and completion together, its exact cost, and"
         " nothing else.",
@@ -215,7 +215,6 @@ INVARIANTS = [
             THEN (metadata ->> 'tokens')::numeric
                 = (metadata ->> 'promptTokens')::numeric + (metadata ->> 'completionTokens')::numeric END, false)
         """,  # noqa: S608  constants of this code
-        reach=Reach.DAYS,
     ),
     Invariant(
         "signed_ledgers_stand",
@@ -230,7 +229,7 @@ INVARIANTS = [
         WHERE (entry.balance_after_nanos, entry.created_at) IS DISTINCT FROM (last.balance_nanos, last_at)
         """,
     ),
-    Invariant(
+    _of_days(
         "signed_entries_are_as_signed",
         "The entries of a day that the audit signed off have the digest that they had then, and the usage that was added up.",
         f"""
@@ -256,9 +255,8 @@ INVARIANTS = [
         ) AS found
         WHERE (signed.digest, debited_nanos) IS DISTINCT FROM (found.digest, found.nanos)
         """,  # noqa: S608  constants of this code
-        reach=Reach.DAYS,
     ),
-    Invariant(
+    _of_days(
         "signed_days_are_as_signed",
         "A day that the audit signed off has the digest of what it signed of each account, and of the day before.",
         f"""
@@ -267,7 +265,6 @@ INVARIANTS = [
             WHERE day >= %(since)s AND day < %(until)s
         ) AS sealed WHERE digest <> found AND %(account)s::uuid IS NULL
         """,  # noqa: S608  constants of this code
-        reach=Reach.DAYS,
     ),
     # A day that someone only says is archived would keep the audit from asking for its completions, and all before it.
     Invariant(
@@ -426,16 +423,15 @@ INVARIANTS = [
         shows="account_id, open_holds, holds",
         breaks="open_holds <> holds",
     ),
-    Invariant(
+    _of_days(
         "no_more_is_settled_than_was_held",
         "Holds and what is settled of them are not negative, and no more is settled than was held.",
         """
         SELECT account_id, reference, amount_nanos, settled_nanos FROM hold
         WHERE amount_nanos < 0 OR settled_nanos < 0 OR settled_nanos > amount_nanos
         """,
-        reach=Reach.DAYS,
     ),
-    Invariant(
+    _of_days(
         "holds_are_in_one_state",
         "A hold is open, or was resolved at some time: then only a settled one says what it cost.",
         """
@@ -444,7 +440,6 @@ INVARIANTS = [
             OR (state = 'HELD') <> (resolved_at IS NULL)
             OR (state = 'SETTLED') <> (settled_nanos IS NOT NULL)
         """,
-        reach=Reach.DAYS,
     ),
     USAGE_AND_HOLDS.invariant(
         "settled_holds_are_debited",
@@ -460,7 +455,7 @@ INVARIANTS = [
         breaks="entry_id IS NOT NULL AND state IS DISTINCT FROM 'SETTLED' AND is_archived IS NOT TRUE",
     ),
     # An admitted request fits the balance and costs at most its hold: only a refund after the admission can be the cause.
-    Invariant(
+    _of_days(
         "only_a_refund_overdraws",
         "Usage leaves no balance below zero, and open holds none below what they hold, unless a refund followed their"
         " admission.",
@@ -485,7 +480,6 @@ INVARIANTS = [
             WHERE refund.account_id = account.id AND refund.type = 'REFUND_DEBIT' AND refund.created_at >= newest.created_at
         )
         """,
-        reach=Reach.DAYS,
     ),
     # What staff took back by hand is not taken back once more when the processor reports it (``payments.booking``).
     Invariant(
@@ -603,32 +597,22 @@ INVARIANTS = [
                 WHEN EXISTS (SELECT 1 FROM pg_trigger WHERE tgconstraint = pg_constraint.oid AND tgenabled NOT IN ('O', 'A'))
                     THEN 'disabled'
             END AS state
-            FROM (VALUES
-                ('billing_account', 'billing_account_pkey'),
-                ('billing_account', 'held_money_is_never_negative'),
-                ('billing_account', 'a_book_begins_at_zero'),
-                ('billing_account', 'an_accounts_rate_is_at_least_one_a_minute'),
-                ('billing_account', 'an_accounts_open_holds_are_never_negative'),
-                ('billing_account', 'an_account_may_run_at_least_one_request'),
-                ('billing_account', 'a_warning_threshold_is_a_positive_amount'),
-                ('billing_account', 'billing_account_requests_in_flight_max_check'),
-                ('billing_account', 'billing_account_requests_per_minute_check'),
-                ('billing_account', 'billing_account_tokens_per_minute_check'),
-                ('billing_ledgerentry', 'billing_ledgerentry_pkey'),
-                ('billing_ledgerentry', 'billing_ledgerentry_account_id_ac8d6a24_fk_billing_account_id'),
-                ('billing_ledgerentry', 'billing_ledgerentry_issued_by_id_5c71d352_fk_billing_user_id'),
-                ('billing_ledgerentry', 'billing_ledgerentry_reference_key'),
-                ('billing_ledgerentry', 'a_place_in_the_book_is_taken_once'),
-                ('billing_ledgerentry', 'seq_counts_from_one'),
-                ('billing_ledgerentry', 'credits_add_and_debits_take'),
-                ('billing_ledgerentry', 'only_usage_has_a_spender'),
-                ('billing_hold', 'billing_hold_pkey'),
-                ('billing_hold', 'billing_hold_account_id_56c002f9_fk_billing_account_id'),
-                ('billing_hold', 'a_hold_is_never_negative'),
-                ('billing_hold', 'no_more_is_settled_than_was_held'),
-                ('billing_hold', 'only_a_settled_hold_says_what_it_cost'),
-                ('billing_hold', 'a_hold_is_open_until_it_is_resolved')
-            ) AS expected (table_name, constraint_name)
+            FROM (
+                SELECT table_name, unnest(names::text[]) AS constraint_name FROM (VALUES
+                    ('billing_account', '{billing_account_pkey, held_money_is_never_negative, a_book_begins_at_zero,
+                        an_accounts_rate_is_at_least_one_a_minute, an_accounts_open_holds_are_never_negative,
+                        an_account_may_run_at_least_one_request, a_warning_threshold_is_a_positive_amount,
+                        billing_account_requests_in_flight_max_check, billing_account_requests_per_minute_check,
+                        billing_account_tokens_per_minute_check}'),
+                    ('billing_ledgerentry', '{billing_ledgerentry_pkey, billing_ledgerentry_reference_key,
+                        billing_ledgerentry_account_id_ac8d6a24_fk_billing_account_id,
+                        billing_ledgerentry_issued_by_id_5c71d352_fk_billing_user_id, a_place_in_the_book_is_taken_once,
+                        seq_counts_from_one, credits_add_and_debits_take, only_usage_has_a_spender}'),
+                    ('billing_hold', '{billing_hold_pkey, billing_hold_account_id_56c002f9_fk_billing_account_id,
+                        a_hold_is_never_negative, no_more_is_settled_than_was_held, only_a_settled_hold_says_what_it_cost,
+                        a_hold_is_open_until_it_is_resolved}')
+                ) AS guarded (table_name, names)
+            ) AS expected
             LEFT JOIN pg_constraint ON conrelid = to_regclass(table_name) AND conname = constraint_name
         ) AS guard WHERE state IS NOT NULL AND NOT (
             state = 'missing' AND constraint_name LIKE '%%_fk_billing_user_id' AND %(cell)s::integer <> 1
