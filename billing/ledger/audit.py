@@ -189,21 +189,16 @@ class _Check:
         for number, invariant in enumerate(checked, start=1):
             progress(f"{number}/{len(checked)} {invariant.name}")
             if invariant.name not in counts:
-                counts |= self._count_all(checked) if self._replaced else self._count(_sharing_query_with(invariant, checked))
+                counts |= self._count(checked if self._replaced else _sharing_query_with(invariant, checked))
             if counts[invariant.name]:
                 violations.append(Violation(invariant, counts[invariant.name], self._rows(invariant)))
         return violations
 
     def _count(self, invariants: list[Invariant]) -> dict[str, int]:
-        """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
-        self._select(_counts_sql(invariants), invariants[0].tables)
-        return dict(zip((invariant.name for invariant in invariants), self._cursor.fetchone(), strict=True))
-
-    def _count_all(self, checked: list[Invariant]) -> dict[str, int]:
-        """Return the same for all invariants, in one statement: what was booked on the days is looked up once for all."""
-        groups = list({id(each.shared or each): _sharing_query_with(each, checked) for each in checked}.values())
+        """Return the number of violating rows by name. One statement: what was booked on days is looked up once for all."""
+        groups = list({id(each.shared or each): _sharing_query_with(each, invariants) for each in invariants}.values())
         tables = {name: sql for group in groups for name, sql in group[0].tables.items()}
-        counted = [f"{number}, {_counts_sql(group, as_array=True)}" for number, group in enumerate(groups)]
+        counted = [f"{number}, {_counts_sql(group)}" for number, group in enumerate(groups)]
         self._select(" UNION ALL SELECT ".join(counted), tables)
         found: dict[str, int] = {}
         for number, counts in self._cursor.fetchall():
@@ -222,10 +217,11 @@ class _Check:
         self._cursor.execute(_select_sql(selected, replaced, _READ_ONCE if self._replaced else ()), self._values)
 
 
-def _counts_sql(invariants: list[Invariant], *, as_array: bool = False) -> str:
+def _counts_sql(invariants: list[Invariant]) -> str:
+    """Return SQL that selects an array of their counts. Either they share one query, or there is one invariant."""
     source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
     counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
-    return f"{f'ARRAY[{counts}]' if as_array else counts} FROM ({source}) AS shared"
+    return f"ARRAY[{counts}] FROM ({source}) AS shared"
 
 
 def _select_sql(selected: str, tables: dict[str, str], read_once: Collection[str] = ()) -> str:
