@@ -18,8 +18,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences
-- ``pages``             /dashboard/billing/...: balance, payments, receipts; ``page_urls`` are all addresses
-- ``top_up_pages``      turns automatic top-ups on, changes them and turns them off
+- ``pages``             /dashboard/billing/...: balance, payments, receipts, automatic top-ups; ``page_urls`` are all addresses
 
 The processor is asked, and never believed on its word about a payment: an event says only that something happened to a payment.
 What happened is read from the processor, compared with the Payment row, and booked as the difference to what is booked already.

@@ -1,11 +1,11 @@
 from django.urls import path
 
-from billing.payments import demo_pages, pages, top_up_pages
+from billing.payments import demo_pages, pages
 
 urlpatterns = [
     path("", pages.overview, name="billing"),
     path("details/", pages.change_details, name="billing-details"),
-    path("top-up/", top_up_pages.change, name="top-up"),
+    path("top-up/", pages.change_top_up, name="top-up"),
     path("payments/<uuid:payment_id>/", pages.show_payment, name="payment"),
     path("payments/<uuid:payment_id>/cancel/", pages.cancel_payment, name="cancel-payment"),
     path("payments/<uuid:payment_id>/retry/", pages.retry_payment, name="retry-payment"),

@@ -1,4 +1,4 @@
-"""/dashboard/billing/: the balance, credit to add, payments with their receipts, billing details. For those who may pay."""
+"""/dashboard/billing/: the balance, credit to add, payments, receipts, billing details, automatic top-ups. For payers."""
 
 import functools
 from datetime import timedelta
@@ -13,15 +13,17 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from billing import locks
 from billing.accounts.member_pages import Page, Pager, member_page_for
 from billing.accounts.roles import Permission
 from billing.ledger import credits
-from billing.models import Account, BillingDetails, Payment
+from billing.models import Account, BillingDetails, Payment, TopUpRule
 from billing.payments import booking, configuration, issuing, purchases, summaries, top_ups
 from billing.payments.documents import taxes
-from billing.payments.forms import BillingDetailsForm, CreditForm
-from billing.payments.processor import ProcessorUnavailable
+from billing.payments.forms import BillingDetailsForm, CreditForm, TopUpForm
+from billing.payments.processor import Processor, ProcessorUnavailable
 from billing.payments.purchases import NotBegun
+from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -191,3 +193,58 @@ def change_details(request: HttpRequest, account: Account) -> HttpResponse:
         messages.success(request, "Billing details saved. New receipts show them.")
         return redirect("billing")
     return render(request, "billing/details.html", {"form": form})
+
+
+# --- Automatic top-ups ----------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@leads_to_processor
+@payer_page
+@reauthenticates
+def change_top_up(request: HttpRequest, account: Account) -> HttpResponse:
+    """Show the rule. A POST changes it. Without a working card, the POST also begins a payment and keeps its card."""
+    processor = configuration.processor() if account.is_active else None
+    rule = top_ups.find_rule(account, processor)
+    if request.method == "POST" and "off" in request.POST:
+        return _turn_top_up_off(request, account)
+    form = TopUpForm(request.POST if request.method == "POST" else None, rule=rule)
+    if request.method == "POST" and processor and form.is_valid():
+        _write_rule(request, account, processor, form.values)
+        rule = top_ups.find_rule(account, processor)
+        if rule and top_ups.has_working_card(rule) and "new_card" not in request.POST:
+            messages.success(request, "Automatic top-up saved.")
+            return redirect("billing")
+        try:
+            amount_cents = form.values["amount_cents"]
+            return redirect(purchases.begin(request, account, processor, amount_cents=amount_cents, keeps_card=True).page_url)
+        except NotBegun as error:
+            form.add_error(None, str(error))
+    return render(request, "billing/top_up.html", {"form": form if processor else None, "rule": top_ups.summarize(rule)})
+
+
+def _write_rule(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> None:
+    with transaction.atomic():
+        locks.lock_account(account.pk)
+        # Another member may change the rule: it stays in the name of who gave the card (``booking``).
+        first: dict[str, Any] = {"set_by": request.user, "processor": processor.name}
+        rule, is_new = TopUpRule.objects.get_or_create(account=account, defaults={**values, **first})
+        before = {} if is_new else {name: getattr(rule, name) for name in values}
+        if not is_new:
+            TopUpRule.objects.filter(pk=rule.pk).update(**values)
+        _record_rule(request, rule, "Set the automatic top-up.", before=before, after=values)
+
+
+def _turn_top_up_off(request: HttpRequest, account: Account) -> HttpResponse:
+    with transaction.atomic():
+        locks.lock_account(account.pk)
+        rule = TopUpRule.objects.filter(account=account).first()
+        if rule and (rule.is_on or rule.card_payment_id):
+            TopUpRule.objects.filter(pk=rule.pk).update(is_on=False, card_payment=None)
+            _record_rule(request, rule, "Turned the automatic top-up off.", is_defence=True)
+    messages.success(request, "Automatic top-up is off.")
+    return redirect("billing")
+
+
+def _record_rule(request: HttpRequest, rule: TopUpRule, summary: str, **values: Any) -> None:
+    log.record(request, Activity.Act.TOP_UP_CHANGED, rule, summary, account_id=rule.pk, **values)
