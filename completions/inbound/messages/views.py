@@ -39,10 +39,12 @@ _DESCRIPTION = (
 class _AnthropicReplies(RatedView):
     """Adds Anthropic's headers to every reply, and writes errors in its shape and in the names of the caller's fields."""
 
-    places: Sequence[MessagePlace] = ()  # of the messages of a request that has been read
+    places: Sequence[MessagePlace] | None = None  # of the messages of a request, once it has been read
 
     def handle_exception(self, exc: Exception) -> Any:
-        error = caller_errors.renamed(error_replies.translate(exc), lambda path: places.rename(path, self.places))
+        error, found = error_replies.translate(exc), self.places
+        if found is not None:
+            error = caller_errors.renamed(error, lambda path: places.rename(path, found))
         response: Any = super().handle_exception(error)
         request_id = notes_of_api(self.request).id
         response.content = compact_json.dumps(reply.error_object(error, request_id))

@@ -49,6 +49,7 @@ class _ReadsResponses(RequestView):
     """Reads requests together with the stored items that they name. Errors and headers have the caller's names of fields."""
 
     places = Places()  # of a request that has been read
+    has_read = False
     repeated: Fields  # of it: what the reply repeats
     earlier = 0  # items of its input that are of earlier responses
 
@@ -89,6 +90,7 @@ class _ReadsResponses(RequestView):
         request, self.places, self.repeated = responses_request.parse(
             fields, raw, pause, earlier=self.earlier, account_id=self.account_id
         )
+        self.has_read = True
         return request
 
     @property
@@ -102,7 +104,9 @@ class _ReadsResponses(RequestView):
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
-        return super().handle_exception(caller_errors.renamed(error, lambda path: places.rename(path, self.places)))
+        if self.has_read:
+            error = caller_errors.renamed(error, lambda path: places.rename(path, self.places))
+        return super().handle_exception(error)
 
 
 class ResponsesView(_ReadsResponses, CompletionView):

@@ -281,6 +281,7 @@ def test_a_large_request_is_sent_again_as_it_came(api, sonnet, upstream):
 def test_a_refused_field_is_named_and_nothing_is_held(api, alice, large, upstream):
     assert_error(ask(api, temperature=3), 400, "invalid_request_error", "temperature must be")
     assert_error(ask(api, container="x"), 400, "invalid_request_error", "container is not supported")
+    assert_error(ask(api, stop=["x"]), 400, "invalid_request_error", "stop is not supported")  # what chat calls stop_sequences
     assert not Completion.objects.exists()
     assert upstream.requests == []
 

@@ -212,6 +212,7 @@ def test_a_refused_field_is_named_and_nothing_is_held(api, alice, large, upstrea
         ({"conversation": "conv_1"}, "conversation"),
         ({"max_output_tokens": 10**9}, "max_output_tokens"),
         ({"text": {"verbosity": "x"}}, "text.verbosity"),
+        ({"max_tokens": 9}, "max_tokens"),  # what chat calls max_output_tokens
     ):
         error = chat.assert_error(ask(api, **fields), 400, "invalid_request_error", param)
         assert error["message"].startswith(f"{param} ")
