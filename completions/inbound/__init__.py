@@ -4,7 +4,7 @@ Each language is translated to the request that chat completions have, and its r
 words. Admission, hold, settlement, limits, routes and fallbacks are those of every completion.
 
 completion_view  the way of a request, from its bytes to its reply
-caller_errors    errors in the names of the caller's own fields
+caller_errors    errors in the names of the caller's own fields, in each language
 tool_names       names of tools as providers take them
 input_tokens     how many tokens a prompt is likely to have
 events           server-sent events that have a name

@@ -22,6 +22,7 @@ from completions.charging import admission, early_refusal, idempotency
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
+from completions.inbound.caller_errors import Places
 from completions.inbound.quote_object import describe_quote
 from completions.relay import charge, fair_queue, image_fetches, reply_headers, slots, whole
 from completions.relay.dispatch import Dispatch
@@ -34,7 +35,7 @@ from gateway_project.db import pool
 from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects
 from gateway_project.text import compact_json
-from gateway_project.web import strict_json
+from gateway_project.web import error_replies, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.request_notes import notes_of_api
 from gateway_project.web.strict_json import Body
@@ -43,6 +44,7 @@ from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
 
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+_IGNORED = "x-gateway-ignored-fields"
 _RATE_HEADER = "x-ratelimit-limit-concurrent"  # all replies with rate limits have it
 INVALID_CHARACTERS = "invalid_characters"  # in the header: no field has this name, U+FFFD stands for some characters
 SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
@@ -160,6 +162,25 @@ class RequestView(RatedView):
         finally:
             # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
+
+
+class TranslatedView(RequestView):
+    """A request in another language than chat completions. Errors and headers have the caller's names of its fields."""
+
+    places: Places | None = None  # of a request that has been read; until then errors have the caller's names
+
+    def handle_exception(self, exc: Exception) -> Any:
+        error = error_replies.translate(exc)
+        return self.error_reply(self.places.renamed(error) if self.places else error)
+
+    def error_reply(self, error: errors.ApiError) -> Any:
+        return super().handle_exception(error)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if self.places and (ignored := response.get(_IGNORED)):
+            response[_IGNORED] = self.places.rename_list(ignored)
+        return response
 
 
 class CompletionView(RequestView):

@@ -7,7 +7,6 @@ thinking and signatures arrive unchanged.
 request      the body of a request as the body of a chat request
 content      blocks of content as messages and parts
 tools        the tools that a model may call: the caller's functions, and Anthropic's own
-places       which field of the caller's each field of the chat request comes from, for errors
 blocks       what a model said, as blocks: whole, and as the events of a stream
 reply        whole replies, streams and errors
 rate_limits  headers about the limits of a key

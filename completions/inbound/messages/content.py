@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from completions.inbound import tool_names
-from completions.inbound.messages.places import MessagePlace
+from completions.inbound.caller_errors import Place
 from completions.providers import sealed_reasoning
 from completions.request import media, prompt
 from completions.request import messages as chat_messages
@@ -47,16 +47,16 @@ class Conversation:
     """
 
     messages: list[Fields] = field(default_factory=list)
-    places: list[MessagePlace] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     unseen_tokens_max: int = 0
     block_fields: set[str] = field(default_factory=set)
     has_unsigned_thinking: bool = False
 
-    def add(self, message: Fields, place: MessagePlace) -> None:
+    def add(self, message: Fields, place: Place) -> None:
         self.messages.append(message)
         self.places.append(place)
 
-    def add_to_user(self, parts: list[Fields], place: MessagePlace) -> None:
+    def add_to_user(self, parts: list[Fields], place: Place) -> None:
         """Add parts to the message before, if it is the user's: many models want the roles to alternate."""
         last = self.messages[-1] if self.messages else {}
         if last.get("role") != "user":
@@ -105,7 +105,7 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
 
 def _add_system(conversation: Conversation, system: Any) -> None:
     if isinstance(system, str):
-        conversation.add({"role": "system", "content": system}, MessagePlace("system"))
+        conversation.add({"role": "system", "content": system}, Place("system"))
         return
     parts: list[Fields] = []
     for index, block in enumerate(check_array(system, "system")):
@@ -114,7 +114,7 @@ def _add_system(conversation: Conversation, system: Any) -> None:
         conversation.note(block, "system")
     if parts:
         places = [f"system[{index}]" for index in range(len(parts))]
-        conversation.add({"role": "system", "content": parts}, MessagePlace("system", places))
+        conversation.add({"role": "system", "content": parts}, Place("system", parts=places))
 
 
 def _add_message(conversation: Conversation, message: Any, path: str) -> None:
@@ -127,7 +127,7 @@ def _add_message(conversation: Conversation, message: Any, path: str) -> None:
         _add_reminder(conversation, content, path)
         return
     if isinstance(content, str):
-        conversation.add({"role": role, "content": content}, MessagePlace(path))
+        conversation.add({"role": role, "content": content}, Place(path))
         return
     blocks = check_array(content, f"{path}.content")
     if role == "user":
@@ -139,7 +139,7 @@ def _add_message(conversation: Conversation, message: Any, path: str) -> None:
 def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
     """Add an instruction that stands in the middle of the conversation. There it stays: it is about what came before."""
     given = [{"type": "text", "text": content}] if isinstance(content, str) else check_array(content, f"{path}.content")
-    place, parts = MessagePlace(path), list[Fields]()
+    place, parts = Place(path), list[Fields]()
     for index, block in enumerate(given):
         at = f"{path}.content[{index}]"
         check_kind(block, at, ("text",))
@@ -157,7 +157,7 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
     Images of results are in the message of the user, after a line that names their call, because tool messages have none.
     """
     parts: list[Fields] = []
-    place = MessagePlace(path)
+    place = Place(path)
     for index, block in enumerate(blocks):
         at = f"{path}.content[{index}]"
         kind = check_kind(block, at, _USER_BLOCKS)
@@ -191,7 +191,7 @@ def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> li
         message["content"] = texts or ""
     if read_boolean(block, "is_error", path):
         message["is_error"] = True
-    conversation.add({**message, **cache_control(block, path)}, MessagePlace(path))
+    conversation.add({**message, **cache_control(block, path)}, Place(path))
     label = f"Shown by the result of {message['tool_call_id']}:"
     return [{"type": "text", "text": label}, *others] if others else []
 
@@ -201,7 +201,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
     calls: list[Fields] = []
     thoughts: list[str] = []
     sealed: list[Fields] = []
-    place = MessagePlace(path)
+    place = Place(path)
     for index, block in enumerate(blocks):
         at = f"{path}.content[{index}]"
         match check_kind(block, at, _REPLY_BLOCKS):

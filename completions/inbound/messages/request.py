@@ -9,10 +9,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from completions.chat import ChatRequest, Labels, RequestBody
-from completions.inbound import caller_errors
-from completions.inbound.messages import content, places, tools
+from completions.inbound.caller_errors import Names, Places
+from completions.inbound.messages import content, tools
 from completions.inbound.messages.content import Conversation
-from completions.inbound.messages.places import MessagePlace
 from completions.request import schema
 from completions.request.cache_marks import cache_control
 from completions.request.fields import (
@@ -48,21 +47,48 @@ _FIELDS = {
 _COPIED = (*_OWN_FIELDS, "model", "max_tokens", "temperature", "top_p", "top_k")
 # The share of ``max_tokens`` that a budget for thinking may be, in percent -> reasoning_effort.
 _EFFORT_BY_PERCENT = ((10, "minimal"), (20, "low"), (50, "medium"), (80, "high"), (100, "xhigh"))
+_NAMES = Names(
+    fields={
+        "stop": "stop_sequences",
+        "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+        "tool_choice.function.name": "tool_choice.name",
+        "reasoning_effort": "thinking",
+        "include_reasoning": "thinking.display",
+        "response_format.json_schema.schema": "output_config.format.schema",
+        "response_format": "output_config.format",
+        "tools.function.parameters": "tools.input_schema",
+        "tools.function": "tools",
+        "messages.reasoning_content": "messages.thinking",
+        "messages.reasoning_details": "messages.redacted_thinking",
+        "messages.tool_call_id": "messages.tool_use_id",
+    },
+    message={"tool_call_id": "tool_use_id", "reasoning_content": "thinking"},
+    part={
+        "image_url.url": "source",
+        "image_url": "source",
+        "file.file_data": "source",
+        "file": "source",
+        "function.arguments": "input",
+        "function.name": "name",
+    },
+    function={"parameters": "input_schema"},
+)
 _DEFAULT_EFFORT = "high"  # Anthropic's, of adaptive thinking
 _CLEAR_THINKING = "clear_thinking_20251015"  # the only edit of the conversation that may keep everything
 
 
 def parse(
     body: Fields, raw: bytes | None = None, betas: str = "", pause: Callable[[], None] = no_pause
-) -> tuple[ChatRequest, list[MessagePlace]]:
+) -> tuple[ChatRequest, Places]:
     """Return the chat request, and where its messages come from. ``betas`` is the header anthropic-beta."""
     fields, conversation = _translate(body, pause)
+    places = Places(_NAMES, conversation.places)
     try:
         request = schema.parse(
             RequestBody(fields, raw, original=body, translate=lambda restored: _translate(restored, no_pause)[0]), pause
         )
     except errors.InvalidRequest as error:
-        raise caller_errors.renamed(error, lambda path: places.rename(path, conversation.places)) from None
+        raise places.renamed(error) from None
     given_tools = body.get("tools") or []
     read = replace(
         request,
@@ -77,7 +103,7 @@ def parse(
         names_standard_tier=body.get("service_tier") == STANDARD_ONLY,
         labels=Labels(_read_user_id(body) or None),  # its metadata have no tags
     )
-    return read, conversation.places
+    return read, places
 
 
 def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation]:

@@ -1,6 +1,6 @@
 """POST /v1/messages, and its quote and count_tokens. Each reply has Anthropic's headers, and each error its shape."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,12 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from completions.chat import ChatRequest
-from completions.inbound import caller_errors, descriptions, input_tokens
+from completions.inbound import descriptions, input_tokens
 from completions.inbound.chat_completions.serializers import Quote
-from completions.inbound.completion_view import CompletionView, RatedView, RequestView
-from completions.inbound.messages import places, rate_limits, reply, tools
+from completions.inbound.completion_view import CompletionView, TranslatedView
+from completions.inbound.messages import rate_limits, reply, tools
 from completions.inbound.messages import request as messages_request
-from completions.inbound.messages.places import MessagePlace
 from completions.inbound.messages.serializers import (
     STREAM_EVENT,
     Message,
@@ -24,28 +23,22 @@ from completions.inbound.messages.serializers import (
 )
 from completions.request import schema
 from completions.request.fields import Fields
+from gateway_project import errors
 from gateway_project.text import compact_json
-from gateway_project.web import error_replies
 from gateway_project.web.request_notes import notes_of_api
 
 _BETAS = "HTTP_ANTHROPIC_BETA"
-_IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
     "Anthropic's Messages, for every model. A stream has Anthropic's events. Errors have Anthropic's shape: "
     '`{"type": "error", "error": {"type", "message"}, "request_id"}`.'
 )
 
 
-class _AnthropicReplies(RatedView):
-    """Adds Anthropic's headers to every reply, and writes errors in its shape and in the names of the caller's fields."""
+class _AnthropicReplies(TranslatedView):
+    """Adds Anthropic's headers to every reply, and writes errors in its shape."""
 
-    places: Sequence[MessagePlace] | None = None  # of the messages of a request, once it has been read
-
-    def handle_exception(self, exc: Exception) -> Any:
-        error, found = error_replies.translate(exc), self.places
-        if found is not None:
-            error = caller_errors.renamed(error, lambda path: places.rename(path, found))
-        response: Any = super().handle_exception(error)
+    def error_reply(self, error: errors.ApiError) -> Any:
+        response = super().error_reply(error)
         request_id = notes_of_api(self.request).id
         response.content = compact_json.dumps(reply.error_object(error, request_id))
         response.status_code = reply.error_status(error)
@@ -56,12 +49,10 @@ class _AnthropicReplies(RatedView):
         response["request-id"] = notes_of_api(request).id
         for name, value in rate_limits.headers(response.headers, datetime.now(UTC)).items():
             response[name] = value
-        if ignored := response.get(_IGNORED):
-            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, ()))
         return response
 
 
-class _ReadsMessages(_AnthropicReplies, RequestView):
+class _ReadsMessages(_AnthropicReplies):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request, self.places = messages_request.parse(fields, raw, self.request.META.get(_BETAS, ""), pause)
         return request
@@ -102,7 +93,7 @@ class MessageQuoteView(_ReadsMessages):
         return self.quote(request)
 
 
-class CountTokensView(_AnthropicReplies, RequestView):
+class CountTokensView(_AnthropicReplies):
     """Estimates the prompt of a request, and asks no provider. It counts as a read of the key."""
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:

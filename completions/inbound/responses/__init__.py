@@ -3,7 +3,6 @@
 request      a body in, a chat request out; and what of it the reply repeats
 tools        the tools, as functions and custom tools of the chat request; and what calls of them are
 items        the items of the input, as messages of the chat request
-places       which field of the caller's each field of the chat request comes from, for errors
 output       the items of the output: of a whole reply, and one after another as a stream's events
 compaction   sums a conversation up, and continues from the summary
 keeping      what is stored of a response

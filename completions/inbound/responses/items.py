@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from completions.inbound.caller_errors import Place
 from completions.inbound.responses import compaction, tools
-from completions.inbound.responses.places import ItemPlace
 from completions.providers import sealed_reasoning
 from completions.request.fields import (
     Fields,
@@ -42,7 +42,7 @@ class Conversation:
 
     account_id: UUID | None = None  # that summaries are sealed for
     messages: list[Fields] = field(default_factory=list)
-    places: list[ItemPlace] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     found_tools: list[tuple[Any, str]] = field(default_factory=list)
     has_custom_calls: bool = False
     has_searches: bool = False  # of earlier replies, which no provider is sent
@@ -51,12 +51,12 @@ class Conversation:
     _has_turn: bool = False  # whether the last message is one of the assistant, to which more can be added
     _shown: list[tuple[Fields, str]] = field(default_factory=list)  # parts that results cannot have, and their paths
 
-    def add(self, message: Fields, place: ItemPlace) -> None:
+    def add(self, message: Fields, place: Place) -> None:
         """Add a message that is complete."""
         self.end_results()
         self._append(message, place)
 
-    def add_result(self, message: Fields, place: ItemPlace, shown: list[tuple[Fields, str]]) -> None:
+    def add_result(self, message: Fields, place: Place, shown: list[tuple[Fields, str]]) -> None:
         """Add the message of a tool. What it shows follows after the last result."""
         self._append(message, place)
         self._shown += shown
@@ -64,12 +64,12 @@ class Conversation:
     def end_results(self) -> None:
         """Add the message that shows the images and the files of results."""
         if self._shown:
-            place = ItemPlace(self._shown[0][1], self._shown[0][1], [path for _, path in self._shown])
+            place = Place(self._shown[0][1], self._shown[0][1], [path for _, path in self._shown])
             message: Fields = {"role": "user", "content": [part for part, _ in self._shown]}
             self._shown = []
             self._append(message, place)
 
-    def turn(self, path: str, *, is_call: bool = False) -> tuple[Fields, ItemPlace]:
+    def turn(self, path: str, *, is_call: bool = False) -> tuple[Fields, Place]:
         """Return the message that an item of the assistant belongs to.
 
         Reasoning and text begin a new message if the last one has text and no calls. With calls they join it, because results
@@ -77,11 +77,11 @@ class Conversation:
         """
         self.end_results()
         if not self._has_turn or not (is_call or self.messages[-1].get("tool_calls") or not self.messages[-1]["content"]):
-            self._append({"role": "assistant", "content": ""}, ItemPlace(path, f"{path}.content"))
+            self._append({"role": "assistant", "content": ""}, Place(path, f"{path}.content"))
             self._has_turn = True
         return self.messages[-1], self.places[-1]
 
-    def _append(self, message: Fields, place: ItemPlace) -> None:
+    def _append(self, message: Fields, place: Place) -> None:
         self.messages.append(message)
         self.places.append(place)
         self._has_turn = False
@@ -94,10 +94,10 @@ def translate(body: Fields, pause: Callable[[], None], earlier: int = 0, account
     """
     conversation = Conversation(account_id)
     if instructions := read_string(body, "instructions"):
-        conversation.add({"role": "system", "content": instructions}, ItemPlace("instructions", "instructions"))
+        conversation.add({"role": "system", "content": instructions}, Place("instructions", "instructions"))
     given = read_required(body, "input")
     if isinstance(given, str):
-        conversation.add({"role": "user", "content": given}, ItemPlace("input", "input"))
+        conversation.add({"role": "user", "content": given}, Place("input", "input"))
         return conversation
     if not isinstance(given, list):
         refuse("input", "must be a string or an array of items")
@@ -128,7 +128,7 @@ def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
     content = read_required(item, "content", path)
     parts, paths = _parts(content, f"{path}.content", _PARTS[role])
     if role != "assistant":
-        conversation.add({"role": role, "content": _content(content, parts)}, ItemPlace(path, f"{path}.content", paths))
+        conversation.add({"role": role, "content": _content(content, parts)}, Place(path, f"{path}.content", paths))
         return
     message, place = conversation.turn(path)
     place.content, place.parts = f"{path}.content", place.parts + paths
@@ -188,7 +188,7 @@ def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None
     call_id = check_string(read_required(item, "call_id", path), f"{path}.call_id")
     label = {"type": "text", "text": f"Shown by the result of {call_id}:"}
     message = {"role": "tool", "tool_call_id": call_id, "content": ""}
-    conversation.add_result(message, ItemPlace(path, at), [(label, path), (_image(output, at), at)])
+    conversation.add_result(message, Place(path, at), [(label, path), (_image(output, at), at)])
 
 
 def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> None:
@@ -203,7 +203,7 @@ def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> Non
 def _add_text_result(conversation: Conversation, item: Fields, path: str, text: str) -> None:
     call_id = item.get("call_id") or item.get("id")  # OpenAI's reference has the id of a local shell's call as id
     message = {"role": "tool", "tool_call_id": check_string(call_id, f"{path}.call_id"), "content": text}
-    conversation.add_result(message, ItemPlace(path, f"{path}.output"), [])
+    conversation.add_result(message, Place(path, f"{path}.output"), [])
 
 
 def _add_call(conversation: Conversation, item: Fields, path: str, call: Fields) -> None:
@@ -226,7 +226,7 @@ def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
     content = _content(output, [part for part, _ in texts])
     conversation.add_result(
         {"role": "tool", "tool_call_id": call_id, "content": content},
-        ItemPlace(path, f"{path}.output", [at for _, at in texts]),
+        Place(path, f"{path}.output", [at for _, at in texts]),
         [(label, path), *shown] if shown else [],
     )
 
@@ -283,12 +283,12 @@ def _add_compaction(conversation: Conversation, item: Fields, path: str) -> None
     sealed = check_string(read_required(item, "encrypted_content", path), at)
     if (summary := compaction.open_summary(conversation.account_id, sealed)) is None:
         refuse(at, "cannot be opened: it was made for another account or by another service. Send the conversation instead")
-    conversation.add({"role": "user", "content": summary}, ItemPlace(path, at))
+    conversation.add({"role": "user", "content": summary}, Place(path, at))
 
 
 def _add_compaction_trigger(conversation: Conversation, item: Fields, path: str) -> None:
     check_members(item, {"id", "type"}, path)
-    conversation.add({"role": "user", "content": compaction.PROMPT}, ItemPlace(path, path))
+    conversation.add({"role": "user", "content": compaction.PROMPT}, Place(path, path))
     conversation.compacts_at = path
 
 

@@ -4,18 +4,18 @@ Every field is named here; nothing is dropped in silence. Fields without a count
 fields that no price of the catalog covers, and tools that run at OpenAI, except for the search of the web.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
 
 from completions.chat import ChatRequest, RequestBody
-from completions.inbound import caller_errors
-from completions.inbound.responses import items, places, tools
+from completions.inbound.caller_errors import Names, Places
+from completions.inbound.responses import items, tools
 from completions.inbound.responses.items import Conversation
-from completions.inbound.responses.places import Places
-from completions.inbound.responses.tools import Tools
+from completions.inbound.responses.tools import Called, Tools
 from completions.request import schema, serving
 from completions.request.cache_marks import cache_control
 from completions.request.fields import (
@@ -58,6 +58,37 @@ _FIELDS = {
     *("max_output_tokens", "max_tool_calls", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "stream"),
     *("stream_options", "text", "tool_choice", "tools", "top_logprobs", "truncation"),
 }
+_NAMES = Names(
+    fields={
+        "messages.reasoning_content": "input.summary",
+        "messages.reasoning_details": "input.encrypted_content",
+        "messages": "input",
+        "max_tokens": "max_output_tokens",
+        "reasoning_effort": "reasoning.effort",
+        "reasoning_summary": "reasoning.summary",
+        "response_format.json_schema": "text.format",
+        "response_format": "text.format",
+        "tool_choice.function": "tool_choice",
+        "tools.function": "tools",
+        "verbosity": "text.verbosity",
+    },
+    message={"tool_call_id": "call_id", "reasoning_content": "summary"},
+    part={
+        "image_url.url": "image_url",
+        "image_url.detail": "detail",
+        "file": "",
+        "id": "call_id",
+        "function": "",
+        "custom": "",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlaces(Places):
+    """Also the tools whose calls look different in Responses, by their names in the chat request."""
+
+    called: Mapping[str, Called] = field(default_factory=dict)
 
 
 def parse(
@@ -67,14 +98,15 @@ def parse(
     *,
     earlier: int = 0,
     account_id: UUID | None = None,
-) -> tuple[ChatRequest, Places, Fields]:
+) -> tuple[ChatRequest, ResponsePlaces, Fields]:
     """Return the chat request, where its messages and tools come from, and the fields that the reply repeats.
 
     The first ``earlier`` items of the input come from earlier responses. Summaries in it are sealed for the account.
     """
     fields, conversation, declared = _translate(body, pause, earlier, account_id)
     logprobs_at = "include" if LOGPROBS in (body.get("include") or ()) else "top_logprobs"
-    found = Places(conversation.places, declared.paths, declared.called, declared.search_at, logprobs_at)
+    others = {"logprobs": logprobs_at, **({tools.WEB_SEARCH: declared.search_at} if declared.search else {})}
+    places = ResponsePlaces(_NAMES, conversation.places, declared.paths, others, declared.called)
     try:
         body_of_chat = RequestBody(
             fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier, account_id)[0]
@@ -91,8 +123,8 @@ def parse(
             web_searches_max=body["max_tool_calls"] if declared.search else 0,
         )
     except errors.InvalidRequest as error:
-        raise caller_errors.renamed(error, lambda path: places.rename(path, found)) from None
-    return request, found, _repeated(body)
+        raise places.renamed(error) from None
+    return request, places, _repeated(body)
 
 
 def _unmet_context_management(entries: list[Fields] | None, prompt_tokens_max: int) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """POST /v1/responses, its quote and its input_tokens. Errors have the shape of all errors, and the caller's names of fields."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any
@@ -16,15 +16,15 @@ from completions.charging import admission, early_refusal, idempotency, stored_r
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
-from completions.inbound import caller_errors, descriptions, input_tokens
+from completions.inbound import descriptions, input_tokens
 from completions.inbound.chat_completions.serializers import Quote
-from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
-from completions.inbound.responses import background, compaction, history, keeping, places, reply
+from completions.inbound.completion_view import SMALL_BYTES, CompletionView, TranslatedView, run_once_sent
+from completions.inbound.responses import background, compaction, history, keeping, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.keeping import Keeping
-from completions.inbound.responses.places import Places
 from completions.inbound.responses.serializers import CompactedResponse, InputTokensCount, ModelResponse, ModelResponseRequest
+from completions.inbound.responses.tools import Called
 from completions.relay import charge
 from completions.relay.dispatch import Dispatch
 from completions.relay.slots import Slot
@@ -32,24 +32,22 @@ from completions.request.fields import Fields, refuse
 from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.text import compact_json
-from gateway_project.web import error_replies, strict_json
+from gateway_project.web import strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
 from gateway_project.web.request_notes import notes_of_api
 from keys.authentication import Caller
 from keys.models import ApiKey
 
-_IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
     "OpenAI's Responses, for every model. A response is stored unless `store` is false, and a later request can continue "
     "from it. A stream has OpenAI's events."
 )
 
 
-class _ReadsResponses(RequestView):
-    """Reads requests together with the stored items that they name. Errors and headers have the caller's names of fields."""
+class _ReadsResponses(TranslatedView):
+    """Reads requests together with the stored items that they name."""
 
-    places = Places()  # of a request that has been read
-    has_read = False
+    called: Mapping[str, Called]  # of a request that has been read: ``ResponsePlaces.called``
     repeated: Fields  # of it: what the reply repeats
     earlier = 0  # items of its input that are of earlier responses
 
@@ -87,10 +85,10 @@ class _ReadsResponses(RequestView):
         return fields, raw
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places, self.repeated = responses_request.parse(
+        request, places, self.repeated = responses_request.parse(
             fields, raw, pause, earlier=self.earlier, account_id=self.account_id
         )
-        self.has_read = True
+        self.places, self.called = places, places.called
         return request
 
     @property
@@ -101,12 +99,6 @@ class _ReadsResponses(RequestView):
 
     def require_admissible(self) -> None:
         """Raise the refusal of a key before stored responses are read for it. A read was authenticated with its key."""
-
-    def handle_exception(self, exc: Exception) -> Any:
-        error = error_replies.translate(exc)
-        if self.has_read:
-            error = caller_errors.renamed(error, lambda path: places.rename(path, self.places))
-        return super().handle_exception(error)
 
 
 class ResponsesView(_ReadsResponses, CompletionView):
@@ -139,7 +131,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
             refuse("background", "must be false with images by address: send them as data URLs")
         self.reply_format = reply.ResponsesFormat(
             self.repeated,
-            self.places.called,
+            self.called,
             searches=request.web_search is not None,
             encrypts_reasoning=responses_request.ENCRYPTED in (fields.get("include") or ()),
             keeping=self.keeping,
@@ -201,8 +193,6 @@ class ResponsesView(_ReadsResponses, CompletionView):
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
-        if ignored := response.get(_IGNORED):
-            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, self.places))
         if self.run_on:
             run_once_sent(request, response, self.run_on)
         return response

@@ -3,9 +3,7 @@
 from typing import Any
 
 from completions.chat import ChatRequest
-from completions.inbound.messages import places as messages_places
 from completions.inbound.messages import request as messages
-from completions.inbound.responses import places as responses_places
 from completions.inbound.responses import request as responses
 from completions.providers import ADAPTERS, custom_tools
 from completions.providers.anthropic import adapter as anthropic
@@ -52,13 +50,13 @@ def _chat(body: dict[str, Any]) -> tuple[ChatRequest, Any]:
 
 
 def _messages(body: dict[str, Any]) -> tuple[ChatRequest, Any]:
-    request, _ = messages.parse({"max_tokens": 4_000, **body})
-    return request, lambda name: messages_places.rename(name, ())
+    request, found = messages.parse({"max_tokens": 4_000, **body})
+    return request, found.rename
 
 
 def _responses(body: dict[str, Any]) -> tuple[ChatRequest, Any]:
     request, found, _ = responses.parse(body)
-    return request, lambda name: responses_places.rename(name, found)
+    return request, found.rename
 
 
 _READERS = {"chat": _chat, "messages": _messages, "responses": _responses}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completions.inbound.messages import places, request
+from completions.inbound.messages import request
 from completions.providers.anthropic import request as anthropic_request
 from completions.request import schema
 from gateway_project.errors import InvalidRequest
@@ -473,10 +473,10 @@ def test_a_block_that_is_refused_is_named(member):
 def test_what_an_adapter_refuses_is_named_by_its_own_block():
     turns = [{"role": "user", "content": [RESULT, {"type": "text", "text": "x"}, DOCUMENT]}]
     _, found = request.parse({**body(), "messages": turns, "system": [{"type": "text", "text": "s"}]})
-    assert places.rename("messages[2].content[1].file.file_data", found) == "messages[0].content[2].source"
-    assert places.rename("messages[1].tool_call_id", found) == "messages[0].content[0].tool_use_id"
-    assert places.rename("messages[0].content[0].text", found) == "system[0].text"
-    assert places.rename("tools[3].function.parameters", found) == "tools[3].input_schema"
+    assert found.rename("messages[2].content[1].file.file_data") == "messages[0].content[2].source"
+    assert found.rename("messages[1].tool_call_id") == "messages[0].content[0].tool_use_id"
+    assert found.rename("messages[0].content[0].text") == "system[0].text"
+    assert found.rename("tools[3].function.parameters") == "tools[3].input_schema"
 
 
 def test_a_released_body_is_restored():

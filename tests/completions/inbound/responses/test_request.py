@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completions.inbound.responses import places, request
+from completions.inbound.responses import request
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.gemini import request as gemini_request
 from completions.request import schema
@@ -491,7 +491,7 @@ def test_what_a_provider_cannot_do_is_refused_by_the_name_of_its_field(messages,
     given = as_response_request(chat)
     read, found, _ = request.parse(given)
     param = refusal_of(lambda: provider.check(read))
-    assert_names_a_field(given, param and places.rename(param, found))
+    assert_names_a_field(given, param and found.rename(param))
 
 
 def refusal_of(call: Any) -> str | None:
@@ -517,14 +517,14 @@ def assert_names_a_field(given: dict[str, Any], param: str | None) -> None:
 def test_what_an_adapter_refuses_is_named_by_its_own_item():
     image = {"role": "user", "content": [{"type": "input_text", "text": "x"}, INPUT_FILE]}
     _, found, _ = request.parse(body(HELLO, CALL, RESULT, image, instructions="s"))
-    assert places.rename("messages[4].content[1].file.file_data", found) == "input[3].content[1].file_data"
-    assert places.rename("messages[4].content[1].type", found) == "input[3].content[1].type"
-    assert places.rename("messages[2].tool_calls[0].function.arguments", found) == "input[1].arguments"
-    assert places.rename("messages[3].tool_call_id", found) == "input[2].call_id"
-    assert places.rename("messages[0].content", found) == "instructions"
-    assert places.rename("tools[3].function.parameters", found) == "tools[3].parameters"
-    assert places.rename("response_format.json_schema.schema", found) == "text.format.schema"
-    assert places.rename("messages", found) == "input"
+    assert found.rename("messages[4].content[1].file.file_data") == "input[3].content[1].file_data"
+    assert found.rename("messages[4].content[1].type") == "input[3].content[1].type"
+    assert found.rename("messages[2].tool_calls[0].function.arguments") == "input[1].arguments"
+    assert found.rename("messages[3].tool_call_id") == "input[2].call_id"
+    assert found.rename("messages[0].content") == "instructions"
+    assert found.rename("tools[3].function.parameters") == "tools[3].parameters"
+    assert found.rename("response_format.json_schema.schema") == "text.format.schema"
+    assert found.rename("messages") == "input"
 
 
 def test_a_released_body_is_restored_and_sent_in_no_other_language():
