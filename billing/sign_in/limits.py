@@ -11,14 +11,13 @@ from datetime import timedelta
 from hashlib import sha256
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import QuerySet
 
 from billing.email_addresses import canonical
 from billing.models import SignInLimit
 from gateway_project import errors
 from gateway_project.cache import TTLCache
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +125,8 @@ def count_attempt(limits: Iterable[Limit]) -> None:
     for limit in limits:
         require_not_known_refused([limit])
         digests = {"digest": limit.digest, "email_digest": _digest(limit.email) if limit.email else ""}
-        with connection.cursor() as cursor:
-            cursor.execute(_COUNT, {**digests, "burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds})
-            wait: timedelta = cursor.fetchone()[0]
+        rate = {"burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds}
+        [(wait,)] = cell.execute(_COUNT, {**digests, **rate})
         if wait > timedelta(0):
             _next_attempts.put(limit.digest, time.monotonic() + wait.total_seconds())
             raise _refusal(wait)
@@ -156,14 +154,11 @@ def _refusal(wait: timedelta) -> errors.RateLimitExceeded:
 
 
 def give_back_attempt(limits: Iterable[Limit]) -> None:
-    """Take back what ``count_attempt`` counted."""
-    with connection.cursor() as cursor:
-        for limit in limits:
-            _next_attempts.discard(limit.digest)
-            cursor.execute(
-                "UPDATE billing_signinlimit SET full_at = full_at - make_interval(secs => %s) WHERE digest = %s",
-                [limit.rate.interval_seconds, limit.digest],
-            )
+    """Take back what ``count_attempt`` counted. Without limits it needs no database."""
+    sql = "UPDATE billing_signinlimit SET full_at = full_at - make_interval(secs => %s) WHERE digest = %s"
+    for limit in limits:
+        _next_attempts.discard(limit.digest)
+        cell.execute(sql, [limit.rate.interval_seconds, limit.digest])
 
 
 def find_known_devices(email: str) -> QuerySet[SignInLimit]:

@@ -126,9 +126,10 @@ def send_path(
 def _count(email: str, cause: Cause) -> None:
     """Count the mail against its limits. One that is refused uses up nothing. Raises RateLimitExceeded."""
     counted: list[limits.Limit] = []
-    applied = {"mailbox": limits.mailbox_limit(email, cause.value), "gateway": limits.mails_limit(cause.value)}
     if cause is Cause.SECURITY:
         applied = {"mailbox": limits.security_limit(email)}
+    else:
+        applied = {"mailbox": limits.mailbox_limit(email, cause.value), "gateway": limits.mails_limit(cause.value)}
     for name, limit in applied.items():
         try:
             limits.count_attempt([limit])

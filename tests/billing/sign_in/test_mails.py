@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 
 import pytest
 from django.core import mail
@@ -163,3 +164,11 @@ def test_what_a_mailbox_is_refused_uses_up_nothing_of_the_others(db, settings):
         ask()
     ask("somebody.else@example.org")
     assert len(mail.outbox) == 3
+
+
+def test_a_mail_that_is_known_to_be_refused_needs_no_database():
+    limit = limits.mailbox_limit(ALICE, mails.Cause.EVENT.value)
+    limits._next_attempts.put(limit.digest, time.monotonic() + 60)
+    with pytest.raises(mails.NotSent, match="the limit of mails of the mailbox is reached"):
+        mails.deliver(ALICE, "changed", change="Changed.")
+    limits._next_attempts.clear()
