@@ -50,11 +50,11 @@ class Flaw(Enum):
 def find_flaws(cents: int | None, type: str | None, period: str | None) -> list[Flaw]:
     """Return all that is wrong. A limit has an amount, a type and, if it is RECURRING, a period; without one all are None."""
     is_wrong = {
-        Flaw.NO_AMOUNT: cents is None and (type or period),
+        Flaw.NO_AMOUNT: cents is None and (type, period) != (None, None),
         Flaw.OUT_OF_RANGE: cents is not None and not 0 <= cents <= money.CENTS_MAX,
         Flaw.NO_TYPE: cents is not None and type not in SpendingType.values,
         Flaw.NO_PERIOD: type == SpendingType.RECURRING and period not in PERIODS,
-        Flaw.NEEDLESS_PERIOD: type == SpendingType.FIXED and period,
+        Flaw.NEEDLESS_PERIOD: type == SpendingType.FIXED and period is not None,
     }
     return [flaw for flaw in Flaw if is_wrong[flaw]]
 

@@ -100,6 +100,8 @@ def test_the_text_output_describes_the_key_and_shows_the_secret_once(alice, limi
         (["alice@example.org", "--limit", "922337203686", "--type", "FIXED"], "--limit"),
         (["alice@example.org", "--limit", "5"], "--limit"),
         (["alice@example.org", "--type", "FIXED"], "--limit, --type"),
+        (["alice@example.org", "--type", ""], "--limit, --type, --period"),
+        (["alice@example.org", "--limit", "5", "--type", "FIXED", "--period", ""], "--limit, --type, --period"),
         (["alice@example.org", "--limit", "5", "--type", "RECURRING"], "--limit, --type, --period"),
         (["alice@example.org", "--limit", "5", "--type", "FIXED", "--period", "DAILY"], "--limit, --type, --period"),
         (["alice@example.org", "--limit", "5", "--type", "RECURRING", "--period", "YEARLY"], "--limit, --type, --period"),
