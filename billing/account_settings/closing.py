@@ -112,10 +112,7 @@ def _finish(closing: AccountClosing) -> bool:
     except ProcessorUnavailable as error:
         logger.warning("the account %s waits for its refund: %s", closing.account_id, error)
         return False
-    # A bank takes days, a page or an attempt of a top-up at most one.
-    is_begun = Q(status=Payment.Status.OPEN, created_at__gt=pool.database_time() - _PAYING_TIME)
-    is_paying = is_begun | Q(status=Payment.Status.PROCESSING)
-    if processor and _payments(closing.account, processor).filter(is_paying).exists():
+    if processor and _is_paying(closing.account, processor):
         return False
     with transaction.atomic():
         account = locks.lock_account(closing.account_id)
@@ -148,6 +145,12 @@ def _refund(closing: AccountClosing, processor: Processor) -> int:
         booking.bring_up_to_date(processor, payment.pk)
         refunded_cents += cents
     return refunded_cents
+
+
+def _is_paying(account: Account, processor: Processor) -> bool:
+    """Return whether a payment is under way. A bank takes days, a page or an attempt of a top-up at most one."""
+    is_begun = Q(status=Payment.Status.OPEN, created_at__gt=pool.database_time() - _PAYING_TIME)
+    return _payments(account, processor).filter(is_begun | Q(status=Payment.Status.PROCESSING)).exists()
 
 
 def _bring_up_to_date(processor: Processor, payment: Payment) -> None:
