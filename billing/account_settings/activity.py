@@ -108,5 +108,5 @@ def _row(act: Activity, members: set[int]) -> dict[str, Any]:
 
 
 def _cells(values: dict[str, Any]) -> list[Any]:
-    texts = [json.dumps(each, ensure_ascii=False) if isinstance(each, dict) else each for each in values.values()]
-    return [csv_text.text_cell(each) for each in texts]
+    cells = [values[name] for name in COLUMNS]
+    return [csv_text.text_cell(json.dumps(each, ensure_ascii=False) if isinstance(each, dict) else each) for each in cells]
