@@ -36,7 +36,7 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
-            if request.method == "POST" and request.path_info == reverse("account_login"):
+            if request.method == "POST" and request.path_info == _path("account_login"):
                 return self._sign_in(request, canonical(request.POST.get("login", "")))
             if limit := _by_path().get((request.path_info, request.method in ("GET", "HEAD"))):
                 limits.require_not_known_refused([limit(network_of(request))])
@@ -53,6 +53,9 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
                 return super().__call__(request)  # type: ignore[return-value]
 
 
+_path = cache(reverse)
+
+
 @cache
 def _by_path() -> dict[tuple[str, bool], Callable[[str], Limit]]:
-    return {(reverse(name), is_read): limit for (name, is_read), limit in _BY_ADDRESS.items()}
+    return {(_path(name), is_read): limit for (name, is_read), limit in _BY_ADDRESS.items()}
