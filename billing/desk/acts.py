@@ -37,10 +37,7 @@ class StaffAct(ReasonForm):
     submit: ClassVar[str]
     moves_money: ClassVar[bool] = True
     template: ClassVar[str] = "admin/billing/account/act.html"
-
-    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
-        self.account = account
-        super().__init__(account, *args, **kwargs)
+    subject: Account
 
     @classmethod
     def is_possible(cls, account: Account) -> bool:
@@ -62,27 +59,27 @@ class StaffAct(ReasonForm):
 
     def record(self, request: HttpRequest, act: Activity.Act, summary: str, **values: Any) -> None:
         values |= self.notes
-        log.record(request, act, self.account, summary, account_id=self.account.pk, **values)
+        log.record(request, act, self.subject, summary, account_id=self.subject.pk, **values)
 
     def require_no_refund_under_way(self) -> None:
         """Raises ValidationError while the processor pays back what is left of an account that its owner closed."""
-        if lifecycle.is_being_refunded(self.account):
+        if lifecycle.is_being_refunded(self.subject):
             raise forms.ValidationError(
                 "The owner closed the account. What is left is being refunded: try again in a few minutes."
             )
 
     def close_account(self) -> None:
         """Close it. No owner can undo their closing from now on, but what that promised stays: the refund, and the erasure."""
-        lifecycle.set_active(self.account, is_active=False)
+        lifecycle.set_active(self.subject, is_active=False)
         then = "You can ask us to refund what is left and to erase personal data, in the Settings of your dashboard."
-        if closing := lifecycle.find_open_closing(self.account):
+        if closing := lifecycle.find_open_closing(self.subject):
             refund = " What is left of payments is refunded." if closing.is_refunded else ""
             then = f"As an owner asked, personal data is erased on {closing.erase_at:%-d %b %Y}.{refund}"
             if closing.kept_closed_at is None:
                 closing.kept_closed_at = pool.database_time()
                 closing.save(update_fields=["kept_closed_at"])
         then = f"Its keys have stopped, and only our support can reopen it. {then}"
-        notices.tell_owners_of_closing(self.account, "account_by_staff", act="closed", then=then)
+        notices.tell_owners_of_closing(self.subject, "account_by_staff", act="closed", then=then)
 
 
 class Close(StaffAct):
@@ -100,7 +97,7 @@ class Close(StaffAct):
         return account.is_active or (closing is not None and closing.kept_closed_at is None)
 
     def clean(self) -> dict[str, Any]:
-        if not self.is_possible(self.account):
+        if not self.is_possible(self.subject):
             raise forms.ValidationError("The account is already closed.")
         return super().clean()
 
@@ -124,18 +121,18 @@ class Reopen(StaffAct):
         return not account.is_active
 
     def clean(self) -> dict[str, Any]:
-        if not self.is_possible(self.account):
+        if not self.is_possible(self.subject):
             raise forms.ValidationError("The account is already open.")
         self.require_no_refund_under_way()
         return super().clean()
 
     def perform(self, request: HttpRequest, staff: User) -> str:
-        lifecycle.set_active(self.account, is_active=True)
-        if closing := lifecycle.find_open_closing(self.account):
+        lifecycle.set_active(self.subject, is_active=True)
+        if closing := lifecycle.find_open_closing(self.subject):
             closing.undone_at = pool.database_time()
             closing.save(update_fields=["undone_at"])
         then = "Its keys work again, except those that are revoked or expired. No personal data is erased."
-        notices.tell_owners_of_closing(self.account, "account_by_staff", act="reopened", then=then)
+        notices.tell_owners_of_closing(self.subject, "account_by_staff", act="reopened", then=then)
         self.record(request, Activity.Act.REOPENED, "Reopened the account.")
         return "The account is open. Its keys work again, except those that are revoked or expired."
 
@@ -162,7 +159,7 @@ class HandOver(StaffAct):
         self.fields["reason"].help_text = "What is left to do. It goes into the email and the activity log."
 
     def perform(self, request: HttpRequest, staff: User) -> str:
-        group, account = self.cleaned_data["group"], self.account
+        group, account = self.cleaned_data["group"], self.subject
         colleagues = staff_permissions.staff_with("billing.view_account").filter(groups=group).exclude(pk=staff.pk)
         to = sorted(colleagues.values_list("email", flat=True))
         summary = f"Handed ticket {self.notes['ticket']} over to {group}."

@@ -42,7 +42,7 @@ class BookPurchase(StaffAct):
 
     def clean_amount(self) -> int:
         cents: int = self.cleaned_data["amount"]
-        if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
+        if self.subject.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
             raise forms.ValidationError("The balance would be larger than the ledger can store.")
         return cents
 
@@ -50,7 +50,7 @@ class BookPurchase(StaffAct):
         payment_id: str = self.cleaned_data["payment_id"]
         booked = _find_in_cells(LedgerEntry.objects.filter(reference=f"pay:bank:{payment_id}"))
         if booked:
-            whose = "this account" if booked.account_id == self.account.pk else "another account"
+            whose = "this account" if booked.account_id == self.subject.pk else "another account"
             raise forms.ValidationError(
                 f"This payment is already booked, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
             )
@@ -61,7 +61,7 @@ class BookPurchase(StaffAct):
 
     def perform(self, request: HttpRequest, staff: User) -> str:
         asked = support_credit.ask_for_purchase(
-            self.account,
+            self.subject,
             staff,
             payment_id=self.cleaned_data["payment_id"],
             reference=self.cleaned_data["token"],
@@ -114,7 +114,7 @@ class _TakeBack(StaffAct):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         self.require_no_refund_under_way()
-        after = self.account.balance_nanos - cleaned.get("amount", 0)
+        after = self.subject.balance_nanos - cleaned.get("amount", 0)
         if after < 0 < cleaned.get("amount", 0) and not cleaned.get("overdraws"):
             self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Select this to allow it.")
         return cleaned
@@ -140,10 +140,10 @@ class Correct(_TakeBack):
 
     def perform(self, request: HttpRequest, staff: User) -> str:
         nanos, reason, corrected = self.cleaned_data["amount"], self.notes["reason"], self.credit.entry
-        entry = writer.correct_credit(self.account, corrected, amount_nanos=nanos, reason=reason, issued_by=staff).entry
+        entry = writer.correct_credit(self.subject, corrected, amount_nanos=nanos, reason=reason, issued_by=staff).entry
         summary = f"Took {dollars.format_usd(nanos)} back of entry {corrected.pk}, as a correction."
         self.record_entry(request, Activity.Act.CORRECTED, entry, summary)
-        return f"{dollars.format_usd(nanos)} is taken back. {_balance(self.account)}"
+        return f"{dollars.format_usd(nanos)} is taken back. {_balance(self.subject)}"
 
 
 class Refund(_TakeBack):
@@ -172,10 +172,10 @@ class Refund(_TakeBack):
     def perform(self, request: HttpRequest, staff: User) -> str:
         nanos, reference, refunded = self.cleaned_data["amount"], self.cleaned_data["refund_id"], self.credit.entry
         terms = {"amount_nanos": nanos, "reference": reference, "reason": self.notes["reason"]}
-        entry = writer.refund_credit(self.account, refunded, issued_by=staff, **terms).entry
+        entry = writer.refund_credit(self.subject, refunded, issued_by=staff, **terms).entry
         summary = f"Booked a refund of {dollars.format_usd(nanos)} of entry {refunded.pk}, {reference}."
         self.record_entry(request, Activity.Act.REFUNDED, entry, summary)
-        return f"The refund of {dollars.format_usd(nanos)} is booked. {_balance(self.account)}"
+        return f"The refund of {dollars.format_usd(nanos)} is booked. {_balance(self.subject)}"
 
 
 class CloseWithRefund(StaffAct):
@@ -237,10 +237,10 @@ class CloseWithRefund(StaffAct):
 
     def clean(self) -> dict[str, Any]:
         self.require_no_refund_under_way()
-        if not self.account.is_active and not self.payouts:
+        if not self.subject.is_active and not self.payouts:
             raise forms.ValidationError("The account is closed and has no unused purchases.")
-        if holds := self.account.holds.filter(state=Hold.State.HELD).count():
-            held = dollars.format_usd(self.account.held_nanos)
+        if holds := self.subject.holds.filter(state=Hold.State.HELD).count():
+            held = dollars.format_usd(self.subject.held_nanos)
             raise forms.ValidationError(
                 f"{holds} running request{' holds' if holds == 1 else 's hold'} {held}. Close the account first so that no more"
                 " start, and refund it when they have ended."
@@ -250,7 +250,7 @@ class CloseWithRefund(StaffAct):
     def perform(self, request: HttpRequest, staff: User) -> str:
         entries = [
             writer.refund_credit(
-                self.account,
+                self.subject,
                 credit.entry,
                 amount_nanos=money.nanos(credit.unused_cents),
                 reference=f"closing:{self.cleaned_data['token']}:{credit.entry.seq}",
@@ -264,7 +264,7 @@ class CloseWithRefund(StaffAct):
         after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(sum_nanos)}
         summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
         self.record(request, Activity.Act.CLOSED, summary, after=after)
-        return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(self.account)}"
+        return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(self.subject)}"
 
 
 def _balance(account: Account) -> str:

@@ -88,8 +88,8 @@ class AccountActPages(ActionsMixin):
         return self.back_to(account) if is_done else self._show(request, form)
 
     def _show(self, request: HttpRequest, form: StaffAct) -> HttpResponse:
-        context = {"act": form, "form": form, "balance": dollars.format_usd(form.account.balance_nanos), **form.context()}
-        return self.show_action(request, form.template, form.title, form.account, **context)
+        context = {"form": form, "balance": dollars.format_usd(form.subject.balance_nanos), **form.context()}
+        return self.show_action(request, form.template, form.title, form.subject, **context)
 
     # --- A link to set a password -----------------------------------------------------------------------------------
 
