@@ -90,7 +90,7 @@ def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
         return LedgerEntry.objects.none()
     paid = Payment.objects.annotate(end_of_account=END_OF_ACCOUNT).filter(end_of_account=match[2].lower())
     notes = [credits.find_note(account, match[1]) for account in Account.objects.filter(pk__in=paid.values("account"))]
-    return LedgerEntry.objects.filter(pk__in=[note.entry.pk for note in notes if note]).select_related("account")
+    return _ENTRIES.filter(pk__in=[note.entry.pk for note in notes if note])
 
 
 def _blocked_sign_ins(term: str) -> QuerySet[SignInLimit]:
