@@ -1,6 +1,5 @@
 """The support pages of keys: set or clear a spending limit and rates, revoke."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -21,17 +20,10 @@ from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.forms import act_once
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import timestamps
-from keys import acts, locks, rotation, secret, summaries
-from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
+from keys import locks, rotation, secret, summaries
+from keys.desk.forms import ACTS, KeyAct, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay
 from keys.refusal_history import summaries as refusal_summaries
-
-_PERMISSIONS = {
-    "limit": "keys.set_spending_limit",
-    "raise": "keys.set_spending_limit",
-    "rates": "keys.set_rates",
-    "revoke": "keys.revoke_apikey",
-}
 
 
 @admin.register(ApiKey)
@@ -98,18 +90,17 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     # --- Actions of support ---------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        views = {"limit": self.limit_view, "raise": self.raise_view, "rates": self.rates_view, "revoke": self.revoke_view}
-        wrap = self.admin_site.admin_view
-        acts = [path(f"<path:object_id>/{name}/", wrap(views[name]), name=f"keys_apikey_{name}") for name in views]
+        view = self.admin_site.admin_view(self.act_view)
+        acts = [path(f"<path:object_id>/{act.name}/", view, {"act": act}, f"keys_apikey_{act.name}") for act in ACTS]
         return [*acts, *super().get_urls()]
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         key = self.get_object(request, object_id)
         may = {
             **(self.panels(request, key) if key is not None and self.has_view_permission(request, key) else {}),
-            "may_limit": request.user.has_perm("keys.set_spending_limit"),
-            "may_set_rates": request.user.has_perm("keys.set_rates"),
-            "may_revoke": request.user.has_perm("keys.revoke_apikey"),
+            "may_limit": request.user.has_perm(SupportLimitForm.permission),
+            "may_set_rates": request.user.has_perm(RatesForm.permission),
+            "may_revoke": request.user.has_perm(RevokeForm.permission),
         }
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
 
@@ -122,54 +113,21 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         chart = refusal_summaries.build_chart(key, key.now)
         return {"refused": latest, "chart": chart, "history_days": settings.RETENTION_REFUSAL_DAYS}
 
-    def limit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(form: SupportLimitForm) -> str:
-            acts.set_spending_limit(request, form.subject, form.limit, **form.notes)
-            return f"The spending limit is now: {form.limit}."
-
-        return self._act_view(request, object_id, "limit", "Spending limit", SupportLimitForm, act)
-
-    def raise_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(form: RaiseForm) -> str:
-            limit_cents, until = form.cleaned_data["raised_limit"], form.cleaned_data["until"]
-            words = acts.raise_spending_limit(request, form.subject, limit_cents=limit_cents, until=until, **form.notes)
-            return f"The spending limit is now: {words}."
-
-        return self._act_view(request, object_id, "raise", "Raise the limit temporarily", RaiseForm, act)
-
-    def rates_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(form: RatesForm) -> str:
-            return f"The key may now send {acts.set_rates(request, form.subject, form.rates, **form.notes)}."
-
-        return self._act_view(request, object_id, "rates", "Rates", RatesForm, act)
-
-    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show a confirmation; a POST revokes the key."""
-
-        def act(form: RevokeForm) -> str:
-            if acts.revoke(request, form.subject, **form.notes):
-                return "The key is revoked. Requests with it are now refused."
-            return "The key was already revoked."
-
-        return self._act_view(request, object_id, "revoke", "Revoke key", RevokeForm, act)
-
-    def _act_view(
-        self, request: HttpRequest, object_id: str, name: str, title: str, form_class: Any, act: Callable[[Any], str]
-    ) -> HttpResponse:
+    def act_view(self, request: HttpRequest, object_id: str, act: type[KeyAct]) -> HttpResponse:
         """Show the form; a POST acts by it, once, with the key locked. A revoked key can only be revoked again."""
-        key = self.object_for(request, object_id, _PERMISSIONS[name])
-        if key.revoked_at is not None and name != "revoke":
+        key = self.object_for(request, object_id, act.permission)
+        if key.revoked_at is not None and act is not RevokeForm:
             raise Http404
-        form, is_done = form_class(key), False
+        form, is_done = act(key), False
         if request.method == "POST":
             with transaction.atomic():
                 account_locks.lock_account(key.account_id)
-                form = form_class(locks.lock_key(key.pk), request.POST)
-                is_done = act_once(request, form, lambda: act(form))
+                form = act(locks.lock_key(key.pk), request.POST)
+                is_done = act_once(request, form, lambda: form.perform(request))
         if is_done:
             return self.back_to(key)
         context = {"form": form, "limit": self.limit(key), "rates": self.rates(key)}
-        return self.show_action(request, f"admin/keys/apikey/{name}.html", title, key, **context)
+        return self.show_action(request, f"admin/keys/apikey/{act.name}.html", act.title, key, **context)
 
 
 @admin.register(FormerSecret)

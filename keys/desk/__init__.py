@@ -1,7 +1,7 @@
 """The part of keys in the support desk.
 
 - ``search``    finds keys and refused requests
-- ``forms``     forms of the acts on a key
+- ``forms``     what staff do with a key, each a form that does what it says
 - ``sections``  spending, keys and refusals on an account's page
 - ``panels``    refusals, on the home page
 """

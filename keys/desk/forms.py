@@ -1,35 +1,53 @@
-"""Forms of the acts on a key. They are validated while the key is locked, so what they check stays true."""
+"""Acts on a key, each a form that does what it says. It is validated while the key is locked, so what it checks stays true."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
+from django.http import HttpRequest
 
 from billing import money
 from billing.forms import DollarsField
 from gateway_project.db import pool
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.text import dollars, number_fields
-from keys import lifecycle, summaries
+from keys import acts, lifecycle, summaries
 from keys.forms import NO_LIMIT, TYPES, LimitForm
 from keys.models import RATE_MAX, ApiKey
 
 RAISE_DAYS_MAX = 31
 
 
-_OPTIONAL_REASON = forms.CharField(
-    max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 3, "cols": 60}), help_text="For the activity log."
-)
+class KeyAct(ReasonForm):
+    """An act on a locked key. Its reason is optional."""
+
+    name: ClassVar[str]  # in addresses
+    title: ClassVar[str]
+    permission: ClassVar[str]
+
+    reason = forms.CharField(
+        max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 3, "cols": 60}), help_text="For the activity log."
+    )
+
+    def perform(self, request: HttpRequest) -> str:
+        """Act by the valid form. Return what was done, in a sentence."""
+        raise NotImplementedError
 
 
-class RevokeForm(ReasonForm):
-    reason = _OPTIONAL_REASON
+class RevokeForm(KeyAct):
+    name, title, permission = "revoke", "Revoke key", "keys.revoke_apikey"
+
+    def perform(self, request: HttpRequest) -> str:
+        if acts.revoke(request, self.subject, **self.notes):
+            return "The key is revoked. Requests with it are now refused."
+        return "The key was already revoked."
 
 
-class SupportLimitForm(ReasonForm, LimitForm):
+class SupportLimitForm(KeyAct, LimitForm):
     """A spending limit in the admin, whose layout has no room for radio buttons."""
 
-    reason = _OPTIONAL_REASON
+    name, title, permission = "limit", "Spending limit", "keys.set_spending_limit"
+
     spending_type = forms.ChoiceField(label="Spending limit", choices=TYPES, initial=NO_LIMIT)
     field_order = ("spending_type", "spending_limit", "spending_period")
 
@@ -39,11 +57,16 @@ class SupportLimitForm(ReasonForm, LimitForm):
     def facts(self) -> dict[str, str]:
         return {"spending_limit": summaries.describe_limit_of(self.subject, pool.database_time())}
 
+    def perform(self, request: HttpRequest) -> str:
+        acts.set_spending_limit(request, self.subject, self.limit, **self.notes)
+        return f"The spending limit is now: {self.limit}."
 
-class RaiseForm(ReasonForm):
+
+class RaiseForm(KeyAct):
     """A higher spending limit for a time. The limit's kind and period stay."""
 
-    reason = _OPTIONAL_REASON
+    name, title, permission = "raise", "Raise the limit temporarily", "keys.set_spending_limit"
+
     raised_limit = DollarsField(label="Amount in US dollars", max_cents=money.CENTS_MAX)
     until = number_fields.DateTimeField(
         label="Until (UTC)",
@@ -74,15 +97,21 @@ class RaiseForm(ReasonForm):
             raise forms.ValidationError(f"A raise ends within {RAISE_DAYS_MAX} days. For longer, change the limit itself.")
         return until
 
+    def perform(self, request: HttpRequest) -> str:
+        limit_cents, until = self.cleaned_data["raised_limit"], self.cleaned_data["until"]
+        words = acts.raise_spending_limit(request, self.subject, limit_cents=limit_cents, until=until, **self.notes)
+        return f"The spending limit is now: {words}."
+
 
 def _rate(label: str) -> number_fields.IntegerField:
     return number_fields.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
 
 
-class RatesForm(ReasonForm):
+class RatesForm(KeyAct):
     """How much a key may send. An empty field: as its account says, or else the deployment."""
 
-    reason = _OPTIONAL_REASON
+    name, title, permission = "rates", "Rates", "keys.set_rates"
+
     requests_per_minute = _rate("Requests per minute")
     tokens_per_minute = _rate("Tokens per minute")
     requests_in_flight_max = _rate("Requests at a time")
@@ -100,7 +129,9 @@ class RatesForm(ReasonForm):
             raise forms.ValidationError("This form is damaged. Open it again.")
         return super().clean()
 
-    @property
-    def rates(self) -> dict[str, int | None]:
-        """The arguments of ``lifecycle.set_rates``."""
-        return {name: self.cleaned_data[name] for name in lifecycle.RATES}
+    def perform(self, request: HttpRequest) -> str:
+        rates = {name: self.cleaned_data[name] for name in lifecycle.RATES}
+        return f"The key may now send {acts.set_rates(request, self.subject, rates, **self.notes)}."
+
+
+ACTS: list[type[KeyAct]] = [SupportLimitForm, RaiseForm, RatesForm, RevokeForm]

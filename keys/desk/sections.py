@@ -10,14 +10,11 @@ from billing.models import Account
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section
 from keys import summaries
+from keys.desk.forms import RatesForm, RevokeForm, SupportLimitForm
 from keys.refusal_history import summaries as refusal_summaries
 
 KEYS_SHOWN = 50
-_ACTS = (
-    ("limit", "keys.set_spending_limit", "Limit"),
-    ("rates", "keys.set_rates", "Rates"),
-    ("revoke", "keys.revoke_apikey", "Revoke"),
-)
+_ACTS = ((SupportLimitForm, "Limit"), (RatesForm, "Rates"), (RevokeForm, "Revoke"))
 
 
 def _spending(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -26,7 +23,7 @@ def _spending(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 def _keys(request: HttpRequest, account: Account) -> dict[str, Any]:
     keys = summaries.keys_newest_first(account).select_related("account")
-    acts = [(name, words) for name, permission, words in _ACTS if request.user.has_perm(permission)]
+    acts = [(act.name, words) for act, words in _ACTS if request.user.has_perm(act.permission)]
     rows = []
     for summary in summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time()):
         possible = () if summary.is_revoked else acts
