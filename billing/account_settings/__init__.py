@@ -4,8 +4,7 @@
 - ``activity_pages``  /dashboard/settings/activity/, with its CSV file
 - ``closing``         closes an account and opens it again; pays back what is left
 - ``erasure``         erases personal data some time after
-- ``tables``          the tables of billing in an export
-- ``own_tables``      what the models say of export and erasure: a file or a reason, deleted or what else
+- ``own_tables``      the tables of an export; what the models say of export and erasure: a file or a reason, deleted or what else
 - ``exports``         makes the export of all data, and forgets it after some days
 - ``closing_pages``   /dashboard/settings/close/
 - ``pages``           /dashboard/settings/: the overview, which emails are sent, the export

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pypdf import PdfReader
 
 from billing import locks
-from billing.account_settings import tables
+from billing.account_settings import own_tables
 from billing.desk import search
 from billing.ledger import writer
 from billing.models import BillingDetails, LedgerEntry, Payment
@@ -666,7 +666,7 @@ def test_a_credit_note_is_in_the_export_and_staff_find_it_by_its_number(stripe, 
     session = begin(owner).session_id
     outcome(stripe.pay(session))
     outcome(stripe.refund(session, 500))
-    [row] = tables.TABLES["credit_notes"](bob)
+    [row] = own_tables.TABLES["credit_notes"](bob)
     payment = Payment.objects.get()
     assert (row["receiptNumber"], row["amountInCents"], row["paymentId"]) == (1, -500, str(payment.pk))
     number = row["number"]
