@@ -1,5 +1,10 @@
-"""/dashboard/settings/: what owners see and do of the account as a whole, which emails its members get, and the export."""
+"""/dashboard/settings/: what owners see and do of the account as a whole, which emails its members get, and the export.
 
+An owner closes the account in two steps and with the password, and opens it again. What was done to the account has filters,
+and the CSV file of exactly what is filtered.
+"""
+
+from typing import Any
 from uuid import UUID
 
 from django import forms
@@ -9,22 +14,31 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_safe
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from billing import locks
-from billing.account_settings import exports
+from billing.account_settings import activity, closing, exports
+from billing.account_settings.activity import ActFilter, Doer
+from billing.account_settings.closing import ClosingRefused
 from billing.account_settings.exports import ExportRefused, State
 from billing.accounts import lifecycle
+from billing.accounts.list_forms import ListForm
 from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account, EmailChoice
-from billing.sign_in.reauthentication import reauthenticates
+from billing.sign_in.reauthentication import asks_anew, reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.db import newest_first
+from gateway_project.text import dollars, number_fields
 from gateway_project.web import downloads
 
 EMAILS = ("receipts", "credits", "refunds", "changes")
 EXPORTS_SHOWN_MAX = 10
+ACTS_PER_PAGE = 50
+_ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") for act in Activity.Act]
+_DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in Doer]
+_KEY_MAX = 2**63 - 1
 
 
 @require_safe
@@ -90,3 +104,110 @@ def download_export(request: HttpRequest, account: Account, export_id: UUID) -> 
     file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
     parts = exports.read_parts(export)
     return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the export")
+
+
+# --- Closing the account -----------------------------------------------------------------------------------------
+
+
+class ClosingForm(forms.Form):
+    """The name of the account, typed to confirm."""
+
+    name = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+
+    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._account = account
+        self.fields["name"].label = f"Type {account.name} to confirm"
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        if name != self._account.name.strip():
+            raise forms.ValidationError("This is not the name of the account.")
+        return name
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page_for(Permission.CLOSE_ACCOUNT)
+@asks_anew
+@reauthenticates
+def close_account(request: HttpRequest, account: Account) -> HttpResponse:
+    """Say what closing does; then ask for the password, and for the name of the account; then close it."""
+    if not account.is_active and lifecycle.find_open_closing(account):
+        return redirect("settings")
+    form = ClosingForm(account, request.POST if "name" in request.POST else None)
+    if form.is_valid():
+        try:
+            closing.close(request, account)
+            messages.success(request, "The account is closed. Its keys stopped.")
+            return redirect("settings")
+        except ClosingRefused as refusal:
+            form.add_error(None, str(refusal))
+    unused_cents, refunded_cents = closing.unused_cents(account), closing.refundable_cents(account)
+    context = {
+        "form": form if request.method == "POST" else None,
+        "balance_nanos": account.balance_nanos,
+        "unused": dollars.format_cents(unused_cents) if unused_cents else "",
+        "refunded": dollars.format_cents(refunded_cents) if refunded_cents else "",
+        "others": dollars.format_cents(unused_cents - refunded_cents) if unused_cents > refunded_cents else "",
+        "is_refunded": settings.CLOSING_REFUNDS,
+        "days": settings.ERASE_AFTER_DAYS,
+        "running": account.open_holds,
+        "is_active": account.is_active,
+    }
+    return render(request, "settings/close.html", context)
+
+
+@require_POST
+@member_page_for(Permission.CLOSE_ACCOUNT)
+@reauthenticates
+def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
+    try:
+        closing.undo(request, account)
+        messages.success(request, "The account is open again. Its keys work.")
+    except ClosingRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("settings")
+
+
+# --- What was done to it -----------------------------------------------------------------------------------------
+
+
+class ActivityForm(ListForm):
+    act = forms.ChoiceField(required=False, choices=_ACTS, label="What")
+    by = forms.ChoiceField(required=False, choices=_DOERS, label="Who")
+    older = number_fields.IntegerField(required=False, min_value=1, max_value=_KEY_MAX, widget=forms.HiddenInput)
+    newer = number_fields.IntegerField(required=False, min_value=0, max_value=_KEY_MAX - 1, widget=forms.HiddenInput)
+    field_order = ("act", "by", "since", "until")
+
+    @property
+    def act_filter(self) -> ActFilter:
+        by = self.cleaned_data["by"]
+        return ActFilter(self.cleaned_data["act"] or None, Doer[by] if by else None, self.begin, self.end)
+
+
+@require_safe
+@member_page_for(Permission.SEE_SETTINGS)
+def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
+    form = ActivityForm(request.GET)
+    context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters)}
+    if not form.is_valid():
+        return render(request, "settings/activity.html", context, status=400)
+    acts, given = activity.find(account, form.act_filter), form.cleaned_data
+    page = newest_first.read_page(acts, ACTS_PER_PAGE, newer_than=given["newer"], older_than=given["older"])
+    context |= {
+        **form.places(page.newer, page.older),
+        "rows": activity.describe(account, page.rows),
+        "csv_query": form.address() if form.filters else "",
+    }
+    return render(request, "settings/activity.html", context)
+
+
+@require_GET
+@member_page_for(Permission.SEE_SETTINGS)
+def download_activity(request: HttpRequest, account: Account) -> HttpResponseBase:
+    form = ActivityForm(request.GET)
+    if not form.is_valid():
+        raise form.refusal()
+    parts = activity.csv_parts(account, form.act_filter)
+    file = {"filename": "activity.csv", "content_type": "text/csv"}
+    return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the activity")

@@ -114,7 +114,7 @@ def test_a_filter_that_is_none_is_named(owner, alice, filters):  # noqa: F811
 
 
 def test_pages_follow_each_other_both_ways(owner, acts, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("billing.account_settings.activity_pages.ACTS_PER_PAGE", 1)
+    monkeypatch.setattr("billing.account_settings.pages.ACTS_PER_PAGE", 1)
     address, seen = PAGE, []
     while address:
         reply = owner.get(address)
