@@ -11,18 +11,16 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``limits``             money per period, requests and tokens per minute, requests in flight: decide, count, report
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it
-- ``maxima``             how many keys and management keys an account may have
 - ``rotation``           give a key a new secret, end the former ones, find the key of a secret
 - ``allowed_models``     the models that a key may use: which there are
 - ``management_keys``    issue, find and revoke keys that manage keys and cannot complete
 - ``key_api``            /api/keys: what programs do with keys by a management key
 - ``usage``              the body of GET /v1/usage
 - ``summaries``          keys and their spending as the pages show them
-- ``acts``               what people do with keys, recorded in the activity log
+- ``acts``               what people do with keys, recorded in the activity log; how many keys an account may have
 - ``forms``              HTML forms for a spending limit, a new key, and what an owner changes of one
-- ``pages``              the dashboard; ``page_urls`` are its addresses
+- ``pages``              the dashboard, with management keys; ``page_urls`` are its addresses
 - ``key_pages``          its pages of one key
-- ``management_pages``   its pages of management keys
 - ``desk``               what keys contribute to the support desk
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.ledger.audit`` checks

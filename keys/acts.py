@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
-from django.forms import Form
 from django.http import HttpRequest
 
 from billing import locks as account_locks
@@ -16,7 +16,7 @@ from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import timestamps
-from keys import lifecycle, locks, management_keys, maxima, rotation, summaries
+from keys import lifecycle, locks, management_keys, rotation, summaries
 from keys.models import ApiKey, ManagementKey
 from keys.spending_limit import SpendingLimit
 
@@ -38,26 +38,14 @@ class KeyRevoked(Exception):
 class AccountClosed(Exception):
     """No key is made of an account that is closed. The message says so to its members."""
 
-    def __init__(self) -> None:
-        super().__init__("The account is closed: its keys are refused, and it gets no new ones.")
-
-
-@contextmanager
-def refusals_in(form: Form) -> Iterator[None]:
-    """Show in the form why no key is made: there are too many, or the account was closed meanwhile."""
-    try:
-        yield
-    except errors.MaximumReached as refusal:
-        form.add_error(None, refusal.message)
-    except AccountClosed as refusal:
-        form.add_error(None, str(refusal))
+    message = "The account is closed: its keys are refused, and it gets no new ones."
 
 
 def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[ApiKey, str]:
     """Make a key, with the arguments of ``lifecycle.issue_key``. Raises MaximumReached, AccountClosed."""
     with transaction.atomic():
         _require_open(account)
-        maxima.require_room_for_key(account)
+        _require_room_for_key(account)
         key, minted = lifecycle.issue_key(account, **fields)
         summary = f"Created the key with {key.spending_limit}."
         _record(request, Activity.Act.KEY_MADE, key, summary, after=_values(key, *_LIMIT, "expires_at"))
@@ -67,7 +55,21 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
 def _require_open(account: Account) -> None:
     """Lock the account. Raises AccountClosed."""
     if not account_locks.lock_account(account.pk).is_active:
-        raise AccountClosed
+        raise AccountClosed(AccountClosed.message)
+
+
+def _require_room_for_key(account: Account) -> None:
+    """Raises MaximumReached. The account is locked."""
+    working_max, ever_max = settings.ACCOUNT_KEYS_MAX, settings.ACCOUNT_KEYS_EVER_MAX
+    if account.keys.filter(revoked_at=None).count() >= working_max:
+        raise errors.MaximumReached(
+            f"The account has {working_max:,} keys that are not revoked, which is its maximum. Revoke one."
+        )
+    if account.keys.count() >= ever_max:
+        raise errors.MaximumReached(
+            f"The account has created {ever_max:,} keys, including revoked ones, which is its maximum."
+            " Rotate a key instead, or ask support for more."
+        )
 
 
 def set_spending_limit(request: HttpRequest, key: ApiKey, limit: SpendingLimit, **notes: str) -> None:
@@ -175,7 +177,9 @@ def make_management_key(request: HttpRequest, account: Account, name: str) -> tu
     """Make a management key. Return it and its secret. Raises MaximumReached, AccountClosed."""
     with transaction.atomic():
         _require_open(account)
-        maxima.require_room_for_management_key(account)
+        maximum = settings.ACCOUNT_MANAGEMENT_KEYS_MAX
+        if account.management_keys.filter(revoked_at=None).count() >= maximum:
+            raise errors.MaximumReached(f"The account has {maximum:,} management keys, which is its maximum. Revoke one.")
         assert isinstance(request.user, User)
         key, minted = management_keys.issue(account, name=name, created_by=request.user)
         log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Created the management key.", account_id=account.pk)

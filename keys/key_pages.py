@@ -1,4 +1,4 @@
-"""The pages of one key: what it may do and its secrets; change, pause and rotate it; find it by a leaked secret."""
+"""The pages of one key: what it may do, its secrets; change, limit, pause, rotate, revoke it; find it by a leaked secret."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from gateway_project.activity import sent_forms
 from gateway_project.db import cell, pool
 from gateway_project.web import hosts
 from keys import acts, locks, management_keys, rotation, summaries
-from keys.forms import ChangeForm, RotateForm, SecretForm
+from keys.forms import ChangeForm, LimitForm, RotateForm, SecretForm
 from keys.models import ApiKey, ManagementKey
 
 Key = TypeVar("Key", ApiKey, ManagementKey)
@@ -124,6 +124,34 @@ def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
     except rotation.TooManySecrets as refusal:
         form.add_error(None, str(refusal))
     return None
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page_for(Permission.MANAGE_KEYS)
+@reauthenticates
+def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Set, change or clear a key's spending limit."""
+    key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
+    form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
+    if request.method == "POST" and form.is_valid():
+        acts.set_spending_limit(request, key, form.limit)
+        messages.success(request, f"The spending limit of {key.name} is now: {form.limit}.")
+        return redirect("keys")
+    [summary] = summaries.summarize_keys([key], pool.database_time())
+    return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page_for(Permission.MANAGE_KEYS)
+def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
+    key = get_object_or_404(account.keys, pk=key_id)
+    if request.method == "POST":
+        acts.revoke(request, key)
+        messages.success(request, f"{key.name} is revoked. Requests with it are now refused.")
+        return redirect("keys")
+    [summary] = summaries.summarize_keys([key], pool.database_time())
+    return render(request, "dashboard/key_revoke.html", {"key": summary})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,21 +1,21 @@
 from django.urls import path
 
-from keys import key_pages, management_pages, pages
+from keys import key_pages, pages
 
 urlpatterns = [
     path("", pages.overview, name="dashboard"),
     path("keys/", pages.key_list, name="keys"),
     path("keys/new/", pages.new_key, name="new-key"),
     path("keys/find/", key_pages.find_key, name="find-key"),
-    path("keys/management/", management_pages.list_keys, name="management-keys"),
-    path("keys/management/new/", management_pages.new_key, name="new-management-key"),
-    path("keys/management/<slug:key_id>/revoke/", management_pages.revoke_key, name="revoke-management-key"),
+    path("keys/management/", pages.list_management_keys, name="management-keys"),
+    path("keys/management/new/", pages.new_management_key, name="new-management-key"),
+    path("keys/management/<slug:key_id>/revoke/", pages.revoke_management_key, name="revoke-management-key"),
     path("keys/<slug:key_id>/", key_pages.show_key, name="key"),
     path("keys/<slug:key_id>/change/", key_pages.change_key, name="change-key"),
-    path("keys/<slug:key_id>/limit/", pages.limit_key, name="limit-key"),
+    path("keys/<slug:key_id>/limit/", key_pages.limit_key, name="limit-key"),
     path("keys/<slug:key_id>/pause/", key_pages.pause_key, name="pause-key"),
     path("keys/<slug:key_id>/resume/", key_pages.resume_key, name="resume-key"),
     path("keys/<slug:key_id>/rotate/", key_pages.rotate_key, name="rotate-key"),
     path("keys/<slug:key_id>/former/end/", key_pages.end_former_secrets, name="end-former-secrets"),
-    path("keys/<slug:key_id>/revoke/", pages.revoke_key, name="revoke-key"),
+    path("keys/<slug:key_id>/revoke/", key_pages.revoke_key, name="revoke-key"),
 ]

@@ -1,9 +1,15 @@
-"""The dashboard: an account's balance, spending and keys. Only its members open them; their role decides what they change."""
+"""The dashboard: an account's balance, spending and keys. Only its members open them; their role decides what they change.
 
-from typing import Any
+Management keys, with which programs manage keys at /api/keys, are made and revoked by owners.
+"""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django import forms
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
@@ -14,12 +20,15 @@ from billing.accounts.roles import Permission
 from billing.ledger import reading, statement
 from billing.models import Account
 from billing.sign_in.reauthentication import reauthenticates
+from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import hosts
-from keys import acts, summaries
-from keys.forms import KeyForm, KeyListForm, LimitForm
-from keys.models import SpendingDay
+from keys import acts, secret, summaries
+from keys.forms import KeyForm, KeyListForm, ManagementKeyForm
+from keys.models import ApiKey, ManagementKey, SpendingDay
 
+Form = TypeVar("Form", bound=forms.Form)
+Made = TypeVar("Made")
 LATEST_ENTRIES = 5
 LATEST_KEYS = 5
 KEYS_PER_PAGE = 50
@@ -70,45 +79,91 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
     if not account.is_active:
-        messages.error(request, str(acts.AccountClosed()))
+        messages.error(request, acts.AccountClosed.message)
         return redirect("keys")
-    if request.method != "POST":
-        return render(request, "dashboard/key_new.html", {"form": KeyForm(account)})
-    with transaction.atomic():
-        account_locks.lock_account(account.pk)
-        form = KeyForm(account, request.POST)
-        if form.is_valid():
-            with acts.refusals_in(form):
-                key, secret = acts.make_key(request, account, created_by=request.user, **form.new_key)
-    if not form.is_valid():
+
+    def make(form: KeyForm) -> tuple[ApiKey, str]:
+        return acts.make_key(request, account, created_by=request.user, **form.new_key)
+
+    form, made = _make(request, account, KeyForm, make)
+    if made is None:
         return render(request, "dashboard/key_new.html", {"form": form})
-    context = {"name": key.name, "secret": secret, "api_url": hosts.api_url(request)}
+    key, minted = made
+    context = {"name": key.name, "secret": minted, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/key_made.html", context)
 
 
+def _make(
+    request: HttpRequest, account: Account, form_class: Callable[..., Form], make: Callable[[Form], Made]
+) -> tuple[Form, Made | None]:
+    """Return the form, and what ``make`` returns if it was sent and is valid. The lock is against a double click."""
+    if request.method != "POST":
+        return form_class(account), None
+    with transaction.atomic():
+        account_locks.lock_account(account.pk)
+        form = form_class(account, request.POST)
+        try:
+            return form, make(form) if form.is_valid() else None
+        except (errors.MaximumReached, acts.AccountClosed) as refusal:
+            form.add_error(None, refusal.message)
+    return form, None
+
+
+# --- Management keys ----------------------------------------------------------------------------------------------
+
+
+@require_safe
+@member_page
+def list_management_keys(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the management keys: those in use first, each newest first."""
+    keys = account.management_keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
+    pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
+    shown = [_describe(key) for key in keys[pager.offset : pager.offset + KEYS_PER_PAGE]]
+    return render(request, "dashboard/management_keys.html", {"keys": shown, "pager": pager, "address": _address(request)})
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_BY_PROGRAM)
 @reauthenticates
-def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
-    """Set, change or clear a key's spending limit."""
-    key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
-    form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
-    if request.method == "POST" and form.is_valid():
-        acts.set_spending_limit(request, key, form.limit)
-        messages.success(request, f"The spending limit of {key.name} is now: {form.limit}.")
-        return redirect("keys")
-    [summary] = summaries.summarize_keys([key], pool.database_time())
-    return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
+def new_management_key(request: HttpRequest, account: Account) -> HttpResponse:
+    """Make a management key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
+    if not account.is_active:
+        messages.error(request, acts.AccountClosed.message)
+        return redirect("management-keys")
+
+    def make(form: ManagementKeyForm) -> tuple[ManagementKey, str]:
+        return acts.make_management_key(request, account, form.cleaned_data["name"])
+
+    form, made = _make(request, account, ManagementKeyForm, make)
+    if made is None:
+        return render(request, "dashboard/management_key_new.html", {"form": form})
+    key, minted = made
+    context = {"name": key.name, "secret": minted, "address": _address(request)}
+    return render(request, "dashboard/management_key_made.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
-def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
-    """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
-    key = get_object_or_404(account.keys, pk=key_id)
+@member_page_for(Permission.MANAGE_BY_PROGRAM)
+def revoke_management_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Show a confirmation; a POST revokes the management key. Revoking twice changes nothing."""
+    key = get_object_or_404(account.management_keys, pk=key_id)
     if request.method == "POST":
-        acts.revoke(request, key)
-        messages.success(request, f"{key.name} is revoked. Requests with it are now refused.")
-        return redirect("keys")
-    [summary] = summaries.summarize_keys([key], pool.database_time())
-    return render(request, "dashboard/key_revoke.html", {"key": summary})
+        acts.revoke_management_key(request, key)
+        messages.success(request, f"{key.name} is revoked. Requests with it are now refused. Its keys keep working.")
+        return redirect("management-keys")
+    return render(request, "dashboard/management_key_revoke.html", {"key": _describe(key)})
+
+
+def _describe(key: ManagementKey) -> dict[str, object]:
+    return {
+        "id": key.pk,
+        "name": key.name,
+        "hint": f"{secret.MANAGEMENT_PREFIX}…{key.last_four}",
+        "created_at": key.created_at,
+        "last_used_at": key.last_used_at,
+        "revoked_at": key.revoked_at,
+    }
+
+
+def _address(request: HttpRequest) -> str:
+    return f"{hosts.base_url(request)}/api/keys"
