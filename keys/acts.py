@@ -48,7 +48,7 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
         _require_room_for_key(account)
         key, minted = lifecycle.issue_key(account, **fields)
         summary = f"Created the key with {key.spending_limit}."
-        _record(request, Activity.Act.KEY_MADE, key, summary, after=_values(key, *_LIMIT, "expires_at"))
+        log.record(request, Activity.Act.KEY_MADE, key, summary, after=_values(key, *_LIMIT, "expires_at"))
     return key, minted
 
 
@@ -72,35 +72,35 @@ def _require_room_for_key(account: Account) -> None:
         )
 
 
-def set_spending_limit(request: HttpRequest, key: ApiKey, limit: SpendingLimit, **notes: str) -> None:
+def set_spending_limit(request: HttpRequest, key: ApiKey, limit: SpendingLimit, **notes: Any) -> None:
     """Set the limit. ``notes`` of these functions: the reason and the ticket, if there are any."""
     summary = f"Set the spending limit to {limit}; it was {summaries.describe_limit_of(key, pool.database_time())}."
     before, is_lower = _values(key, *_LIMIT), limit.is_lower(key.spending_limit)
     with transaction.atomic():
         lifecycle.set_spending_limit(key, limit)
-        values = {"before": before, "after": _values(key, *_LIMIT)}
-        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=is_lower, **values, **notes)
+        notes |= {"before": before, "after": _values(key, *_LIMIT)}
+        log.record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=is_lower, **notes)
 
 
-def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **notes: str) -> str:
+def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **notes: Any) -> str:
     """Raise the limit until that moment. Return it in words."""
     before = _values(key, *_LIMIT)
     with transaction.atomic():
         lifecycle.raise_spending_limit(key, limit_cents=limit_cents, until=until)
         words = summaries.describe_limit_of(key, pool.database_time())
         summary = f"Raised the spending limit: {words}."
-        _record(request, Activity.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **notes)
+        log.record(request, Activity.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **notes)
     return words
 
 
-def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **notes: str) -> str:
+def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **notes: Any) -> str:
     """Set the rates, as ``lifecycle.set_rates``. Return them in words."""
     before, before_words = _values(key, *lifecycle.RATES), summaries.describe_rates(key)
     with transaction.atomic():
         lifecycle.set_rates(key, **rates)
         words = summaries.describe_rates(key)
         summary = f"Set the rates to {words}; they were {before_words}."
-        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *lifecycle.RATES), **notes)
+        log.record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *lifecycle.RATES), **notes)
     return words
 
 
@@ -111,8 +111,8 @@ def change(request: HttpRequest, key: ApiKey, fields: dict[str, Any]) -> list[st
         if changed:
             before = _values(key, *changed)
             lifecycle.change_key(key, **changed)
-            what = ", ".join(_NAMES[name] for name in changed)
-            _record(request, Activity.Act.KEY_CHANGED, key, f"Changed the {what}.", before=before, after=_values(key, *changed))
+            summary = f"Changed the {', '.join(_NAMES[name] for name in changed)}."
+            log.record(request, Activity.Act.KEY_CHANGED, key, summary, before=before, after=changed)
     return list(changed)
 
 
@@ -121,7 +121,7 @@ def pause(request: HttpRequest, key: ApiKey) -> None:
     with _locked(key):
         if key.paused_at is None:
             lifecycle.pause_key(key)
-            _record(request, Activity.Act.KEY_PAUSED, key, "Paused the key.")
+            log.record(request, Activity.Act.KEY_PAUSED, key, "Paused the key.")
 
 
 def resume(request: HttpRequest, key: ApiKey) -> None:
@@ -129,7 +129,7 @@ def resume(request: HttpRequest, key: ApiKey) -> None:
     with _locked(key):
         if key.paused_at is not None:
             lifecycle.resume_key(key)
-            _record(request, Activity.Act.KEY_RESUMED, key, "Resumed the key.")
+            log.record(request, Activity.Act.KEY_RESUMED, key, "Resumed the key.")
 
 
 def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
@@ -138,7 +138,7 @@ def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
         minted = rotation.rotate_secret(key, grace=grace)
         ends = pool.database_time() + grace
         until = f"work until {timestamps.in_words(ends)} at the latest" if grace else "work no longer"
-        _record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.", is_defence=True)
+        log.record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.", is_defence=True)
     return minted
 
 
@@ -146,7 +146,7 @@ def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
     """Let only the newest secret of the key work. Nothing is recorded if it was so already."""
     with _locked(key):
         if rotation.end_former_secrets(key):
-            _record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.", is_defence=True)
+            log.record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.", is_defence=True)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _locked(key: ApiKey) -> Iterator[None]:
         yield
 
 
-def revoke(request: HttpRequest, key: ApiKey, **notes: str) -> bool:
+def revoke(request: HttpRequest, key: ApiKey, **notes: Any) -> bool:
     """Revoke the key. Return False, and record nothing, if it was revoked before."""
     with transaction.atomic():
         account_locks.lock_account(key.account_id)  # a second click waits here and then finds the key revoked
@@ -169,7 +169,7 @@ def revoke(request: HttpRequest, key: ApiKey, **notes: str) -> bool:
         if key.revoked_at is not None:
             return False
         lifecycle.revoke_key(key)
-        _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **notes)
+        log.record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **notes)
         return True
 
 
@@ -182,7 +182,7 @@ def make_management_key(request: HttpRequest, account: Account, name: str) -> tu
             raise errors.MaximumReached(f"The account has {maximum:,} management keys, which is its maximum. Revoke one.")
         assert isinstance(request.user, User)
         key, minted = management_keys.issue(account, name=name, created_by=request.user)
-        log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Created the management key.", account_id=account.pk)
+        log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Created the management key.")
     return key, minted
 
 
@@ -190,12 +190,7 @@ def revoke_management_key(request: HttpRequest, key: ManagementKey) -> None:
     """Revoke the management key. Nothing is recorded if it was revoked before."""
     with transaction.atomic():
         if management_keys.revoke(key):
-            act = Activity.Act.MANAGEMENT_KEY_REVOKED
-            log.record(request, act, key, "Revoked the management key.", account_id=key.account_id)
-
-
-def _record(request: HttpRequest, act: Activity.Act, key: ApiKey, summary: str, **values: Any) -> None:
-    log.record(request, act, key, summary, account_id=key.account_id, **values)
+            log.record(request, Activity.Act.MANAGEMENT_KEY_REVOKED, key, "Revoked the management key.")
 
 
 def _values(key: ApiKey, *names: str) -> dict[str, Any]:

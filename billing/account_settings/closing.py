@@ -64,7 +64,7 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
         summary = "Closed the account." if locked.is_active else "Asked to refund and erase the account, which staff closed."
         lifecycle.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
-        log.record(request, Activity.Act.CLOSED, locked, summary, account_id=locked.pk)
+        log.record(request, Activity.Act.CLOSED, locked, summary)
         facts = {"by": closing.closed_by.email, "is_refunded": closing.is_refunded, "erase_at": closing.erase_at}
         notices.tell_owners_of_closing(locked, "account_closed", **facts, is_kept_closed=closing.kept_closed_at is not None)
     return closing
@@ -84,7 +84,7 @@ def undo(request: HttpRequest, account: Account) -> None:
         closing.undone_at = pool.database_time()
         closing.save(update_fields=["undone_at"])
         lifecycle.set_active(locked, is_active=True)
-        log.record(request, Activity.Act.REOPENED, locked, "Reopened the account.", account_id=locked.pk)
+        log.record(request, Activity.Act.REOPENED, locked, "Reopened the account.")
 
 
 def _lock(request: HttpRequest, account: Account) -> Account:
@@ -122,7 +122,7 @@ def _finish(closing: AccountClosing) -> bool:
             summary = f"Refunded {dollars.format_cents(refunded_cents)} of what was left."
             if left_cents:
                 summary += f" {dollars.format_cents(left_cents)} is left to support: the processor did not pay it back."
-            log.record(None, Activity.Act.REFUNDED, account, summary, account_id=account.pk)
+            log.record(None, Activity.Act.REFUNDED, account, summary)
     return bool(is_first)
 
 

@@ -45,7 +45,7 @@ def _erase(due: tuple[UUID, UUID]) -> bool:
         _erase_account(account)
         closing.erased_at = now
         closing.save(update_fields=["erased_at"])
-        log.record(None, Activity.Act.ERASED, account, "Erased the personal data of the closed account.", account_id=account.pk)
+        log.record(None, Activity.Act.ERASED, account, "Erased the personal data of the closed account.")
     return True
 
 

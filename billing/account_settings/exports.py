@@ -55,7 +55,7 @@ def ask(request: HttpRequest, account: Account) -> AccountExport:
         if locked.exports.filter(asked_at__gt=pool.database_time() - timedelta(days=1)).count() >= A_DAY_MAX:
             raise ExportRefused(f"An account is exported {A_DAY_MAX} times a day at most. Try again tomorrow.")
         export = AccountExport.objects.create(account=locked, asked_by=request.user)  # type: ignore[misc]
-        log.record(request, Activity.Act.DATA_EXPORTED, export, "Asked for an export of all data.", account_id=locked.pk)
+        log.record(request, Activity.Act.DATA_EXPORTED, export, "Asked for an export of all data.")
     return export
 
 

@@ -73,8 +73,8 @@ def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
             before = {name: getattr(choice, name) for name in EMAILS}
             if before != chosen:
                 EmailChoice.objects.filter(pk=account.pk).update(**chosen)
-                act, summary = Activity.Act.EMAILS_CHANGED, "Changed which emails about money are sent."
-                log.record(request, act, choice, summary, account_id=account.pk, before=before, after=chosen)
+                summary = "Changed which emails about money are sent."
+                log.record(request, Activity.Act.EMAILS_CHANGED, choice, summary, before=before, after=chosen)
         messages.success(request, "Email settings saved.")
         return redirect("settings")
     return render(request, "settings/emails.html", {"form": form})

@@ -59,7 +59,7 @@ class StaffAct(ReasonForm):
 
     def record(self, request: HttpRequest, act: Activity.Act, summary: str, **values: Any) -> None:
         values |= self.notes
-        log.record(request, act, self.subject, summary, account_id=self.subject.pk, **values)
+        log.record(request, act, self.subject, summary, **values)
 
     def require_no_refund_under_way(self) -> None:
         """Raises ValidationError while the processor pays back what is left of an account that its owner closed."""

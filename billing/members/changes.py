@@ -30,9 +30,9 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
         member.role = role
         member.save(update_fields=["role"])
         summary = f"Changed the role of {member.user} from {former.label} to {role.label}."
-        values = {"before": {"role": former}, "after": {"role": role}}
+        values: Any = {"before": {"role": former}, "after": {"role": role}}
         is_less = roles.PERMISSIONS[role] < roles.PERMISSIONS[former]
-        _record(request, Activity.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
+        log.record(request, Activity.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
         change = f"Your role is now {role.label}, no longer {former.label}. {_by(request)}"
         notices.tell_member(member.user, member.account, change)
 
@@ -46,15 +46,14 @@ def end_membership(request: HttpRequest, membership: Membership) -> None:
                 raise ChangeRefused(OWN_MEMBERSHIP)  # else they could leave and credit the account
             _give_up_ownership(request, member)
             summary = "Left the account." if is_own(request, member) else f"Removed {member.user} from the account."
-            _record(request, Activity.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
+            log.record(request, Activity.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
             if is_own(request, member):
                 notices.tell_owners(member.account, f"{member.user} has left.", but=member.user)
             else:
                 notices.tell_member(member.user, member.account, f"You are no longer a member. {_by(request)}")
             member.delete()
         for account in closed:
-            text = "Closed, because no member is active."
-            log.record(request, Activity.Act.CLOSED, account, text, account_id=account.pk)
+            log.record(request, Activity.Act.CLOSED, account, "Closed, because no member is active.")
 
 
 def is_own(request: HttpRequest, membership: Membership) -> bool:
@@ -88,7 +87,3 @@ def _give_up_ownership(request: HttpRequest, member: Membership) -> None:
         raise ChangeRefused(f"{member.user} is the last owner. Make someone else an owner first.")
     if member.role == Role.OWNER:
         invitations.revoke_those_by(request, member.account, member.user)
-
-
-def _record(request: HttpRequest, act: Activity.Act, member: Membership, summary: str, **values: Any) -> None:
-    log.record(request, act, member, summary, account_id=member.account_id, **values)

@@ -73,7 +73,7 @@ def _make(request: HttpRequest, account: Account, email: str, role: Role, secret
         invited_by=request.user,
         expires_at=pool.database_time() + Purpose.JOIN.life,
     )
-    _record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
+    log.record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
     return invitation
 
 
@@ -107,7 +107,7 @@ def accept(request: HttpRequest, key: str, user: User) -> Account:
         Invitation.objects.filter(pk=invitation.pk).update(accepted_at=pool.database_time())
         if is_new:
             summary = f"{user} joined as {Role(invitation.role).label}, invited by {invitation.invited_by}."
-            log.record(request, Activity.Act.MEMBER_JOINED, membership, summary, account_id=account.pk)
+            log.record(request, Activity.Act.MEMBER_JOINED, membership, summary)
             notices.tell_owners(account, summary, but=user)
     return account
 
@@ -132,7 +132,7 @@ def revoke(request: HttpRequest, invitation: Invitation) -> bool:
         is_revoked = bool(_end(find_waiting(account).filter(pk=invitation.pk)))
         if is_revoked:
             summary = f"Revoked the invitation of {invitation.email}."
-            _record(request, Activity.Act.MEMBER_UNINVITED, invitation, summary)
+            log.record(request, Activity.Act.MEMBER_UNINVITED, invitation, summary)
     return is_revoked
 
 
@@ -151,10 +151,6 @@ def _find(key: str) -> Invitation:
 
 def _end(invitations: QuerySet[Invitation]) -> int:
     return invitations.update(revoked_at=pool.database_time())
-
-
-def _record(request: HttpRequest, act: Activity.Act, invitation: Invitation, summary: str) -> None:
-    log.record(request, act, invitation, summary, account_id=invitation.account_id)
 
 
 def _digest(secret: str) -> str:

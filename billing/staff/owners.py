@@ -24,7 +24,7 @@ def ask(request: HttpRequest, user: User, account: Account, staff: User) -> tupl
     terms = {"requested_by": staff, "reason": "Added in the admin.", "seen": _state(user, account)}
     asked, is_new = OwnerRequest.objects.get_or_create(account=account, user=user, decision="", defaults=terms)
     if is_new:
-        log.record(request, Activity.Act.OWNER_REQUESTED, account, f"Asked for a {asked.what}.", account_id=account.pk)
+        log.record(request, Activity.Act.OWNER_REQUESTED, account, f"Asked for a {asked.what}.")
         page = hosts.mailed_page("support-requests", "Requests of our support")
         change = f"Support staff want to make {user} an owner of the account. You can withdraw that: {page}"
         notices.tell_owners(account, change, but=user)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
@@ -44,7 +43,7 @@ class NamedTimesMixin:
 
 
 class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg]
-    """A ModelAdmin whose acts are recorded. Subclasses that have an account override ``account_id_of``."""
+    """A ModelAdmin whose acts are recorded."""
 
     formfield_overrides = number_fields.OF_COLUMNS
     amounts: tuple[str, ...] = ()  # the fields in nanodollars that the list shows
@@ -54,11 +53,6 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         found.result_list = list(found.result_list)
         list_values.align(found.result_list, self.amounts)
         return found
-
-    def account_id_of(self, target: Any) -> UUID | None:
-        """Return the account that an act on the object concerns, if there is one."""
-        found = target.pk if target._meta.label_lower == "billing.account" else getattr(target, "account_id", None)
-        return found if isinstance(found, UUID) else None
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the object, and enter the cell in which it is."""
@@ -104,7 +98,7 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
 
     def record(self, request: HttpRequest, act: Activity.Act, target: Model, summary: str, **details: Any) -> None:
         """Record an act. ``details`` are those of ``log.record``: ``before``, ``after``, ``reason``, ``ticket``."""
-        log.record(request, act, target, summary, account_id=self.account_id_of(target), **details)
+        log.record(request, act, target, summary, **details)
 
     def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
         """Return the summary and the old and new values of the fields that changed. Django hands them to ``log_change``."""

@@ -48,12 +48,14 @@ def record(
 ) -> None:
     """Record that the request's user, or its ``program``, did ``act`` to ``target``. It is None for an operator's command.
 
+    Without ``account_id`` the act concerns the account of the target, if it has or is one.
     Must run in the transaction of the act. ``before`` and ``after`` hold no secrets. Raises RateLimitExceeded after
     ACTS_PER_HOUR of the account, by people or else by programs, or of the user where no account is concerned. Staff and
     commands are not limited, nor is what stops something, nor what a person does with ``is_defence``: an act that takes
     away what another person may have, such as the rotation of a key.
     """
     assert connection.in_atomic_block
+    account_id = account_id or _account_id_of(target)
     user = getattr(request, "user", None)  # of a request of the API an account
     notes = notes_or_empty(request)
     program = notes.program
@@ -76,6 +78,11 @@ def record(
         request_id=notes.id,
         address=(client_address(request) or None) if request else None,
     )
+
+
+def _account_id_of(target: Model) -> UUID | None:
+    found = target.pk if target._meta.label_lower == "billing.account" else getattr(target, "account_id", None)
+    return found if isinstance(found, UUID) else None
 
 
 def _require_pace(account_id: UUID | None, user: Any, *, is_program: bool) -> None:
