@@ -5,7 +5,7 @@ each costs a hash; strangers cannot use it up. The state of a limit is one row, 
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -59,36 +59,19 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def address_limit(network: str) -> Limit:
-    return Limit(f"address {network}", ADDRESS)
+def _limit_of(words: str, rate: Rate) -> Callable[[str | int], Limit]:
+    """Return what makes the limit of one client's network, of one email address or of one user's id."""
+    return lambda subject: Limit(f"{words} {subject}", rate)
 
 
-def mail_request_limit(network: str) -> Limit:
-    return Limit(f"mails asked for by {network}", ADDRESS)
-
-
-def passkey_limit(network: str) -> Limit:  # of beginning to sign in, which stores a session
-    return Limit(f"passkey {network}", ADDRESS)
-
-
-def identity_limit(network: str) -> Limit:  # of the same
-    return Limit(f"identity {network}", ADDRESS)
-
-
-def user_limit(email: str) -> Limit:  # who need not exist
-    return Limit(f"user {email}", USER)
-
-
-def success_limit(email: str) -> Limit:  # of right passwords, on whatever device
-    return Limit(f"successes {email}", SUCCESS)
-
-
-def security_limit(email: str) -> Limit:  # only the user of the address can cause them
-    return Limit(f"notices of security to {email}", SECURITY)
-
-
-def second_factor_limit(user_id: int) -> Limit:  # of codes, after the right password
-    return Limit(f"second factor {user_id}", USER)
+address_limit = _limit_of("address", ADDRESS)
+mail_request_limit = _limit_of("mails asked for by", ADDRESS)
+passkey_limit = _limit_of("passkey", ADDRESS)  # of beginning to sign in, which stores a session
+identity_limit = _limit_of("identity", ADDRESS)  # of the same
+user_limit = _limit_of("user", USER)  # who need not exist
+success_limit = _limit_of("successes", SUCCESS)  # of right passwords, on whatever device
+security_limit = _limit_of("notices of security to", SECURITY)  # only the user of the address can cause them
+second_factor_limit = _limit_of("second factor", USER)  # of codes, after the right password
 
 
 def kept_form_limits(network: str) -> list[Limit]:
