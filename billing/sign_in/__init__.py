@@ -12,12 +12,10 @@
 - ``second_factor``     staff need one; changes are recorded
 - ``identities``        accounts at Google or GitHub, by which people sign in and sign up
 - ``identity_pages``    the way there and back, and the list of one's own
-- ``forms``             allauth's forms that sign in, with our limits
-- ``codes``             codes of authenticator apps: each counts once
+- ``forms``             allauth's forms that sign in, with our limits; a code of an authenticator app counts once
 - ``password_links``    links by mail to set a password: invitations, and for those who forgot it
-- ``password_pages``    their pages
 - ``addresses``         signing up, and changing one's email address, by links that prove the address
-- ``address_pages``     their pages
+- ``credential_pages``  the pages of both
 - ``links``             what is mailed to prove an address: signed, and void once the credentials change
 - ``mails``             sends every mail, as text and HTML, within limits
 - ``urls``              the paths of allauth that the gateway has

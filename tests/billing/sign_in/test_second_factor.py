@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test import Client
 
 from billing.models import User
-from billing.sign_in import codes, limits
+from billing.sign_in import forms, limits
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories, second_factors, sessions
@@ -134,7 +134,7 @@ def test_concurrent_attempts_accept_a_code_once(transactional_db, user):
 
     def accept(_):
         try:
-            return codes.use_step(user, codes.find_step(user, code))
+            return forms.use_step(user, forms.find_step(user, code))
         finally:
             connection.close()
 
