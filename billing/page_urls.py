@@ -7,13 +7,13 @@ from django.views.generic import RedirectView
 from billing import statement_pages
 from billing.accounts import member_pages
 from billing.alerts import pages as alert_pages
-from billing.sign_in import password_pages
+from billing.sign_in import credential_pages
 from billing.staff import withdrawals
 
 urlpatterns = [
     path("sign-in/", RedirectView.as_view(pattern_name="account_login", query_string=True), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
-    path("password/", never_cache(login_required(password_pages.ChangePassword.as_view())), name="password"),
+    path("password/", never_cache(login_required(credential_pages.ChangePassword.as_view())), name="password"),
     path("account/", member_pages.choose_account, name="choose-account"),
     path("ledger/", statement_pages.show_statement, name="statement"),
     path("support-requests/", never_cache(login_required(withdrawals.show)), name="support-requests"),

@@ -18,7 +18,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
 from billing.desk import denials
-from billing.sign_in.password_pages import ChangePassword
+from billing.sign_in.credential_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
 from gateway_project.db import everywhere

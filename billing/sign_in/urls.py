@@ -16,7 +16,7 @@ from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing.sign_in import address_pages, identity_pages, limits, password_pages, session_pages
+from billing.sign_in import credential_pages, identity_pages, limits, session_pages
 from billing.sign_in.identities import leads_to_providers
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.web.client_address import network_of
@@ -46,13 +46,13 @@ def _limited(view: View) -> View:
 urlpatterns = [
     path("login/", leads_to_providers(account.login), name="account_login"),
     path("logout/", account.logout, name="account_logout"),
-    path("password/reset/", password_pages.AskForReset.as_view(), name="account_reset_password"),
-    path("password/link/", password_pages.set_password, name="password-link"),
-    path("signup/", leads_to_providers(address_pages.AskForSignUp.as_view()), name="account_signup"),
-    path("signup/link/", address_pages.sign_up, name="sign-up-link"),
-    path("email/", _page(reauthenticates(address_pages.ChangeAddress.as_view())), name="account_email"),
-    path("confirm-email/", address_pages.confirm_address, name="account_confirm_email"),
-    path("undo-email/", address_pages.undo_address, name="undo-address"),
+    path("password/reset/", credential_pages.AskForReset.as_view(), name="account_reset_password"),
+    path("password/link/", credential_pages.set_password, name="password-link"),
+    path("signup/", leads_to_providers(credential_pages.AskForSignUp.as_view()), name="account_signup"),
+    path("signup/link/", credential_pages.sign_up, name="sign-up-link"),
+    path("email/", _page(reauthenticates(credential_pages.ChangeAddress.as_view())), name="account_email"),
+    path("confirm-email/", credential_pages.confirm_address, name="account_confirm_email"),
+    path("undo-email/", credential_pages.undo_address, name="undo-address"),
     path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/change/", RedirectView.as_view(pattern_name="password"), name="account_change_password"),
     path("2fa/", _page(mfa.index), name="mfa_index"),
