@@ -86,14 +86,14 @@ def sign_up(request: HttpRequest) -> HttpResponse:
     key = request.POST.get("key") or request.GET.get("key", "")
     email = addresses.read_sign_up(key)
     if email is None:
-        return _ended(request)
+        return link_ended(request)
     user: AbstractBaseUser = User(email=email)
     form: Any = SetPasswordForm(user, request.POST or None)
     if not form.is_valid():
         return render(request, "account/signup_link.html", {"form": form, "key": key, "email": email})
     form.save(commit=False)  # hashes, outside of any transaction
     if not addresses.sign_up(request, email, user.password):
-        return _ended(request)
+        return link_ended(request)
     if request.user.is_authenticated:  # as another user, who stays signed in
         messages.success(request, f"The account of {email} is open. Sign out to sign in to it.")
         return redirect("dashboard")
@@ -110,7 +110,7 @@ def confirm_address(request: HttpRequest) -> HttpResponse:
         return render(request, "account/email_confirm.html", {"key": key, "email": asked.address, "former": asked.former})
     made = addresses.change(request, key) if asked else None
     if made is None:
-        return _ended(request)
+        return link_ended(request)
     if request.user == made.user:  # of all sessions this one stays
         update_session_auth_hash(request, User.objects.get(pk=made.user_id))
     messages.success(request, f"You now sign in as {made.address}.")
@@ -128,12 +128,13 @@ def undo_address(request: HttpRequest) -> HttpResponse:
     except IntegrityError:
         return render(request, "account/email_undo.html", {"is_taken": True}, status=409)
     if user is None:
-        return _ended(request)
+        return link_ended(request)
     messages.success(request, "You have your address back, and all sessions are signed out. Set a new password now.")
     return redirect(f"{reverse('password-link')}?key={password_links.reset_key(user)}")
 
 
-def _ended(request: HttpRequest) -> HttpResponse:
+def link_ended(request: HttpRequest) -> HttpResponse:
+    """Say that a link to sign up, to change an address or to join works no longer."""
     return render(request, "account/password_link_ended.html", {"is_of_address": True}, status=404)
 
 
