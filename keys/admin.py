@@ -55,23 +55,16 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
         return found | queryset.filter(account__in=search.account_ids(search_term)), may_have_duplicates
 
-    @admin.display(description="secret")
-    def hint(self, key: ApiKey) -> str:
-        return summaries.mask_secret(key)
+    hint = list_values.column("secret", summaries.mask_secret)
+    state = list_values.column("state", lambda key: summaries.describe_state(key, key.now))
+    limit = list_values.column("spending limit", lambda key: summaries.describe_limit_of(key, key.now))
+    rates = list_values.column("limits in force (key, account, deployment)", summaries.describe_rates)
 
     @admin.display(description="former secrets")
     def former(self, key: Any) -> str:
         former = key.former_secrets.order_by("-rotated_at", "-id")[: rotation.WORKING_MAX]
         words = [f"{summaries.mask(each.last_four)} until {timestamps.in_words(each.ends_at)}" for each in former]
         return ", ".join(words) or "none"
-
-    @admin.display
-    def state(self, key: Any) -> str:
-        return summaries.describe_state(key, key.now)
-
-    @admin.display(description="spending limit")
-    def limit(self, key: Any) -> str:
-        return summaries.describe_limit_of(key, key.now)
 
     @admin.display(description="in the current window")
     def window(self, key: Any) -> str:
@@ -82,10 +75,6 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         resets = f", resets {timestamps.in_words(limit.resets_at)}" if limit.resets_at else ""
         amounts = map(usd, (limit.spent, limit.held, limit.left))
         return format_html("{} spent, {} held, {} left{}", *amounts, resets)
-
-    @admin.display(description="limits in force (key, account, deployment)")
-    def rates(self, key: ApiKey) -> str:
-        return summaries.describe_rates(key)
 
     # --- Actions of support ---------------------------------------------------------------------------------------
 
@@ -136,10 +125,7 @@ class FormerSecretAdmin(NewestFirstAdmin):
     list_select_related = ("key",)
     search_fields = ("key__id__exact", "last_four__exact")
     search_help_text = "The key's ID or the last four characters of the secret."
-
-    @admin.display(description="secret")
-    def hint(self, former: FormerSecret) -> str:
-        return summaries.mask(former.last_four)
+    hint = list_values.column("secret", lambda former: summaries.mask(former.last_four))
 
 
 @admin.register(ManagementKey)
@@ -151,10 +137,7 @@ class ManagementKeyAdmin(ReadOnlyAdmin):
     search_help_text = "The name, ID, last four characters of the secret, or the account's ID."
     fields = ("name", "id", "hint", "account", "created_by", "created_at", "last_used_at", "revoked_at")
     ordering = ("-id",)
-
-    @admin.display(description="secret")
-    def hint(self, key: ManagementKey) -> str:
-        return f"{secret.MANAGEMENT_PREFIX}…{key.last_four}"
+    hint = list_values.column("secret", lambda key: f"{secret.MANAGEMENT_PREFIX}…{key.last_four}")
 
 
 @admin.register(ManagementReply)
@@ -173,14 +156,8 @@ class SpendingDayAdmin(NewestFirstAdmin):
     fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     search_fields = ("key__id__exact", "key__name")
     search_help_text = "The key's ID or name."
-
-    @admin.display
-    def spent(self, day: SpendingDay) -> str:
-        return usd(day.spent_nanos, list_values.decimals_of(day))
-
-    @admin.display
-    def held(self, day: SpendingDay) -> str:
-        return usd(day.held_nanos, list_values.decimals_of(day))
+    spent = list_values.column("spent", lambda day: usd(day.spent_nanos, list_values.decimals_of(day)))
+    held = list_values.column("held", lambda day: usd(day.held_nanos, list_values.decimals_of(day)))
 
 
 @admin.register(RefusalCount)
@@ -189,10 +166,7 @@ class RefusalCountAdmin(NewestFirstAdmin):
     list_select_related = ("key",)
     search_fields = ("key__id__exact",)
     search_help_text = "The key's ID."
-
-    @admin.display
-    def reason(self, count: RefusalCount) -> str:
-        return refusal_summaries.describe_error(count.error)
+    reason = list_values.column("reason", lambda count: refusal_summaries.describe_error(count.error))
 
 
 @admin.register(RefusedRequest)
@@ -202,7 +176,4 @@ class RefusedRequestAdmin(NewestFirstAdmin):
     fields = ("at", "key", "status", "code", "reason", "message", "model", "request_id")
     search_fields = ("request_id__exact", "key__id__exact")
     search_help_text = "The ID of the request or the key."
-
-    @admin.display
-    def reason(self, refused: RefusedRequest) -> str:
-        return refusal_summaries.describe_error(refused.error)
+    reason = list_values.column("reason", lambda refused: refusal_summaries.describe_error(refused.error))
