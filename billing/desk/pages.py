@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_http_methods
@@ -97,7 +98,7 @@ class AccountActPages(ActionsMixin):
     def password_link_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:
         """Send a member a link to set a password. ``password_links`` records it."""
         account = self.object_for(request, str(account_id), "billing.send_password_link")
-        member = _find_member(account, user_id)
+        member = get_object_or_404(account.members, pk=user_id, is_active=True)
         if not staff_permissions.may_set_credentials(staff_of(request), member):
             raise PermissionDenied(f"{member} is a colleague, or has permissions that you lack: only a superuser may do this.")
         form = SeenForm(member, request.POST if request.method == "POST" else None)
@@ -127,7 +128,7 @@ class AccountActPages(ActionsMixin):
     def lost_phone_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:
         """Ask that a member's two-factor authentication be removed. A colleague approves it."""
         account = self.object_for(request, str(account_id), "billing.send_password_link")
-        member = _find_member(account, user_id)
+        member = get_object_or_404(account.members, pk=user_id, is_active=True)
         if refusal := second_factor_removals.colleague_refusal(member):
             raise PermissionDenied(refusal)
         form = ReasonForm(member, request.POST if request.method == "POST" else None)
@@ -148,14 +149,6 @@ class AccountActPages(ActionsMixin):
         waits = "Nothing changes until a colleague approves it." if is_new else "It was already requested."
         messages.success(request, f"The {asked.what} waits for approval. {waits}")
         return True
-
-
-def _find_member(account: Account, user_id: int) -> User:
-    """Return the active member. Raises Http404."""
-    member: User | None = account.members.filter(pk=user_id, is_active=True).first()
-    if member is None:
-        raise Http404
-    return member
 
 
 def _form(act: type[StaffAct], account: Account, entry_id: UUID | None, *data: Any) -> StaffAct:
