@@ -5,7 +5,6 @@ Of support staff they see no reasons, tickets, values and addresses, nor request
 
 import json
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from itertools import chain
@@ -32,27 +31,19 @@ class Doer(Enum):
     GATEWAY = "The gateway"
 
 
-@dataclass(frozen=True)
-class ActFilter:
-    """Which acts are listed. None: no filter."""
-
-    act: str | None = None
-    doer: Doer | None = None
-    begin: datetime | None = None
-    end: datetime | None = None
-
-
-def find(account: Account, selected: ActFilter) -> QuerySet[Activity]:
+def find(
+    account: Account,
+    *,
+    act: str | None = None,
+    doer: Doer | None = None,
+    begin: datetime | None = None,
+    end: datetime | None = None,
+) -> QuerySet[Activity]:
     acts = Activity.objects.filter(account_id=account.pk).exclude(act__in=_INTERNAL).select_related("actor")
-    if selected.act:
-        acts = acts.filter(act=selected.act)
-    if selected.doer:
-        acts = acts.filter(_done_by(account, selected.doer))
-    if selected.begin:
-        acts = acts.filter(at__gte=selected.begin)
-    if selected.end:
-        acts = acts.filter(at__lt=selected.end)
-    return acts.order_by("-id")
+    if doer:
+        acts = acts.filter(_done_by(account, doer))
+    wanted = {"act": act, "at__gte": begin, "at__lt": end}
+    return acts.filter(**{lookup: value for lookup, value in wanted.items() if value}).order_by("-id")
 
 
 def _done_by(account: Account, doer: Doer) -> Q:
@@ -71,19 +62,19 @@ def describe(account: Account, acts: list[Activity]) -> list[dict[str, Any]]:
     return [_row(act, members) for act in acts]
 
 
-def csv_parts(account: Account, selected: ActFilter) -> Generator[bytes, None, None]:
-    """Make the CSV file of what the filter selects, a batch of lines at a time."""
-    return csv_text.write_parts(COLUMNS, (map(_cells, batch) for batch in _read_batches(account, selected)))
+def csv_parts(account: Account, acts: QuerySet[Activity]) -> Generator[bytes, None, None]:
+    """Make the CSV file of the acts, a batch of lines at a time."""
+    return csv_text.write_parts(COLUMNS, (map(_cells, batch) for batch in _read_batches(account, acts)))
 
 
 def read_all(account: Account) -> Iterator[dict[str, Any]]:
     """Return all acts as values by the names of COLUMNS, a batch at a time."""
-    return chain.from_iterable(_read_batches(account, ActFilter()))
+    return chain.from_iterable(_read_batches(account, find(account)))
 
 
-def _read_batches(account: Account, selected: ActFilter) -> Iterator[list[dict[str, Any]]]:
+def _read_batches(account: Account, acts: QuerySet[Activity]) -> Iterator[list[dict[str, Any]]]:
     members = _members(account)
-    for batch in newest_first.read_batches(find(account, selected), _BATCH):
+    for batch in newest_first.read_batches(acts, _BATCH):
         yield [_row(act, members) | {"at": timestamps.iso_millis(act.at)} for act in batch]
 
 

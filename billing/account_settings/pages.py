@@ -11,6 +11,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,7 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from billing import locks
 from billing.account_settings import activity, closing, exports
-from billing.account_settings.activity import ActFilter, Doer
+from billing.account_settings.activity import Doer
 from billing.account_settings.closing import ClosingRefused
 from billing.account_settings.exports import ExportRefused, State
 from billing.accounts import lifecycle
@@ -179,10 +180,10 @@ class ActivityForm(ListForm):
     newer = number_fields.IntegerField(required=False, min_value=0, max_value=_KEY_MAX - 1, widget=forms.HiddenInput)
     field_order = ("act", "by", "since", "until")
 
-    @property
-    def act_filter(self) -> ActFilter:
+    def find(self, account: Account) -> QuerySet[Activity]:
         by = self.cleaned_data["by"]
-        return ActFilter(self.cleaned_data["act"] or None, Doer[by] if by else None, self.begin, self.end)
+        doer = Doer[by] if by else None
+        return activity.find(account, act=self.cleaned_data["act"], doer=doer, begin=self.begin, end=self.end)
 
 
 @require_safe
@@ -192,7 +193,7 @@ def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters)}
     if not form.is_valid():
         return render(request, "settings/activity.html", context, status=400)
-    acts, given = activity.find(account, form.act_filter), form.cleaned_data
+    acts, given = form.find(account), form.cleaned_data
     page = newest_first.read_page(acts, ACTS_PER_PAGE, newer_than=given["newer"], older_than=given["older"])
     context |= {
         **form.places(page.newer, page.older),
@@ -208,6 +209,6 @@ def download_activity(request: HttpRequest, account: Account) -> HttpResponseBas
     form = ActivityForm(request.GET)
     if not form.is_valid():
         raise form.refusal()
-    parts = activity.csv_parts(account, form.act_filter)
+    parts = activity.csv_parts(account, form.find(account))
     file = {"filename": "activity.csv", "content_type": "text/csv"}
     return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the activity")
