@@ -23,21 +23,16 @@ CHART_DAYS = 30
 RECENT_DAYS = 30
 
 
-@dataclass(frozen=True)
-class Limit:
+@dataclass
+class Limit(SpendingWindow):
     """A key's spending limit and what is left of it. ``used_percent`` is rounded down."""
 
-    amount_nanos: int
     terms: str
-    spent_nanos: int
-    held_nanos: int
-    left_nanos: int
     spent: Amount
     held: Amount
     left: Amount
     used_percent: int
     resets: str  # when, in words: "every day at 00:00 UTC"; "" for a limit that does not
-    resets_at: datetime | None
     raised_until: datetime | None  # if it is raised now
 
 
@@ -171,20 +166,15 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
     if window is None:
         return None
     used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
-    parts_nanos = [window.spent_nanos, window.held_nanos, window.available_nanos]
-    spent, held, left = dollars.show_parts(parts_nanos)
+    spent, held, left = dollars.show_parts([window.spent_nanos, window.held_nanos, window.available_nanos])
     return Limit(
-        amount_nanos=window.limit_nanos,
+        **vars(window),
         terms=key.spending_limit.terms,
-        spent_nanos=window.spent_nanos,
-        held_nanos=window.held_nanos,
-        left_nanos=window.available_nanos,
         spent=spent,
         held=held,
         left=left,
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
         resets=key.spending_limit.resets,
-        resets_at=window.resets_at,
         raised_until=key.raised_until if key.raised_until is not None and key.raised_until > now else None,
     )
 

@@ -355,7 +355,7 @@ def test_the_page_shows_the_same_window_as_admission(alice, type, period):
     exact = spending.read_window(key)
     [summary] = summaries.summarize_keys([key], now)
     assert (summary.limit.spent_nanos, summary.limit.held_nanos) == (exact.spent_nanos, exact.held_nanos)
-    assert (summary.limit.amount_nanos, summary.limit.left_nanos) == (5_000_000_000, exact.available_nanos)
+    assert (summary.limit.limit_nanos, summary.limit.available_nanos) == (5_000_000_000, exact.available_nanos)
     assert summary.limit.resets_at == exact.resets_at
 
 
