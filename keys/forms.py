@@ -46,10 +46,6 @@ class KeyListForm(forms.Form):
         choices=[(NEWEST, "Newest first"), (MOST_SPENT, f"Most spent in {summaries.RECENT_DAYS} days")],
     )
 
-    @property
-    def is_by_spending(self) -> bool:
-        return bool(self.cleaned_data["sort"] == self.MOST_SPENT)
-
 
 class LimitForm(forms.Form):
     """A spending limit: none, one-time, or one that resets."""
@@ -200,18 +196,12 @@ class ChangeForm(DetailsForm):
                 "Leave empty for no limit." if limit is None else f"Empty: {limit:,}, as for the whole account."
             )
 
-    def clean_requests_per_minute(self) -> int | None:
-        return self._clean_rate("requests_per_minute")
-
-    def clean_tokens_per_minute(self) -> int | None:
-        return self._clean_rate("tokens_per_minute")
-
-    def _clean_rate(self, name: str) -> int | None:
-        rate: int | None = self.cleaned_data[name]
-        most = self._most[name]
-        if name in self.changed_data and rate is not None and most is not None and rate > most:
-            raise forms.ValidationError(f"At most {most:,}. Ask support for more.")
-        return rate
+    def clean(self) -> None:
+        super().clean()
+        for name, most in self._most.items():
+            rate = self.cleaned_data.get(name)
+            if name in self.changed_data and rate is not None and most is not None and rate > most:
+                self.add_error(name, f"At most {most:,}. Ask support for more.")
 
     @property
     def details(self) -> dict[str, Any]:

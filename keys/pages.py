@@ -65,7 +65,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     if not form.is_valid():
         return render(request, "dashboard/keys.html", {**context, "keys": [], "pager": Pager(1, 0, KEYS_PER_PAGE)}, status=400)
     given = form.cleaned_data
-    spent_until = now.date() if form.is_by_spending else None
+    spent_until = now.date() if given["sort"] == KeyListForm.MOST_SPENT else None
     keys = summaries.select_keys(account, search=given["search"], tag=given["tag"], spent_until=spent_until)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
