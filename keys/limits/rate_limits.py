@@ -39,11 +39,7 @@ def effective_limits(key: ApiKey, account: Account) -> RateLimits:
 
 def account_limits(account: Account) -> RateLimits:
     """Return the limits that apply to a key without its own. Only support sets higher ones."""
-    requests, tokens = account.requests_per_minute, account.tokens_per_minute
-    return RateLimits(
-        settings.KEY_REQUESTS_PER_MINUTE if requests is None else requests,
-        settings.KEY_TOKENS_PER_MINUTE if tokens is None else tokens,
-    )
+    return effective_limits(ApiKey(), account)
 
 
 def describe_limits(limits: RateLimits) -> str:
