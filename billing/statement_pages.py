@@ -10,12 +10,12 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_safe
 
-from billing.accounts import spenders
 from billing.accounts.list_forms import ListForm, spender_field
 from billing.accounts.member_pages import member_page
 from billing.ledger import csv_file, reading, statement
 from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
+from gateway_project import app_config
 from gateway_project.db import pool
 from gateway_project.text import number_fields
 
@@ -59,7 +59,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     newer_than = None if opened else form.cleaned_data["newer"]
     page = reading.read_beside(account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than)
     spent = {entry.spender for entry in page.entries if entry.spender}
-    names = spenders.find_names(account, ids=spent, limit=len(spent))
+    names = app_config.spender_names(account, ids=spent, limit=len(spent))
     rows = [statement.format_entry(entry, names=names) for entry in page.entries]
     searched = LedgerEntry.objects.filter(account=account, seq=page.searched_to) if page.searched_to else None
     context |= {

@@ -69,3 +69,15 @@ class GatewayApp(AppConfig):
 def installed() -> list[GatewayApp]:
     """Return the apps in the order of the settings."""
     return [app for app in apps.get_app_configs() if isinstance(app, GatewayApp)]
+
+
+def spender_names(account: Any, *, limit: int, **asked: Any) -> dict[str, str]:
+    """Return what ``GatewayApp.spender_names`` of all apps finds: the names of those who spent, the ``spender`` of entries."""
+    found = [app.spender_names(account, limit=limit, **asked) for app in installed()]
+    return {id: name for names in found for id, name in names.items()}
+
+
+def unknown_models(ids: Collection[str]) -> list[str]:
+    """Return those of the ids that are no model and no alias of the catalog."""
+    known = {model_id for app in installed() for model_id in app.known_models(ids)}
+    return [model_id for model_id in ids if model_id not in known]

@@ -11,12 +11,13 @@ from django.utils.text import capfirst
 from billing import money
 from billing.forms import DollarsField, SelectedAccountForm
 from billing.models import Account
+from gateway_project import app_config
 from gateway_project.db import pool
 from gateway_project.desk.forms import SeenForm
 from gateway_project.text import number_fields
-from keys import allowed_models, summaries
+from keys import summaries
 from keys.limits import rate_limits
-from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
+from keys.models import MODELS_MAX, RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
 from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingType, find_flaws
 
 SECRET_CHARACTERS_MAX = 200
@@ -140,11 +141,11 @@ class DetailsForm(forms.Form):
 
     def clean_allowed_models(self) -> list[str] | None:
         ids = _unique(re.split(r"[\s,]+", self.cleaned_data["allowed_models"]))
-        if len(ids) > allowed_models.MODELS_MAX:
-            raise forms.ValidationError(f"You can restrict a key to at most {allowed_models.MODELS_MAX} models.")
+        if len(ids) > MODELS_MAX:
+            raise forms.ValidationError(f"You can restrict a key to at most {MODELS_MAX} models.")
         # A model that left the catalog must not keep the form from being saved.
         former = (self.key.allowed_models or []) if self.key else []
-        if unknown := allowed_models.unknown([each for each in ids if each not in former]):
+        if unknown := app_config.unknown_models([each for each in ids if each not in former]):
             raise forms.ValidationError(f"There is no model {', '.join(unknown)}. The Models page lists their IDs.")
         return ids or None
 

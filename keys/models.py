@@ -18,6 +18,8 @@ from gateway_project.text import timestamps
 from keys.spending_limit import HAS_NO_FLAWS, SpendingLimit, SpendingPeriod, SpendingType
 
 RATE_MAX = 2**31 - 1  # of the columns
+MODELS_MAX = 100
+MODEL_CHARACTERS_MAX = 200  # of the column
 TAGS_MAX = 10
 TAG_CHARACTERS_MAX = 40
 

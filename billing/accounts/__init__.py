@@ -4,6 +4,5 @@
 - ``unpaid_work``   whether an account ever paid, and how much work it left unpaid within the last hour
 - ``roles``         what each role may do, for every page
 - ``member_pages``  who is signed in, and the choice of account
-- ``spenders``      the names of those who spent; other apps know them
 - ``list_forms``    filters of members' lists
 """

@@ -6,9 +6,8 @@ from urllib.parse import urlencode
 
 from django import forms
 
-from billing.accounts import spenders
 from billing.models import Account
-from gateway_project import errors
+from gateway_project import app_config, errors
 from gateway_project.text import number_fields
 
 OFFERED_MAX = 100  # spenders in a list to choose from
@@ -71,7 +70,7 @@ class ListForm(forms.Form):
 
 def spender_field(account: Account) -> forms.Field:
     """Return a field for the id of one of the account's spenders: a list of them, or a text where there are many."""
-    names = spenders.find_names(account, limit=OFFERED_MAX + 1)
+    names = app_config.spender_names(account, limit=OFFERED_MAX + 1)
     if len(names) > OFFERED_MAX:
         return _SpenderField(account)
     return forms.ChoiceField(required=False, choices=[("", "All keys"), *names.items()])
@@ -86,7 +85,7 @@ class _SpenderField(forms.CharField):
 
     def clean(self, value: Any) -> str:
         text = str(super().clean(value))
-        found = spenders.find_names(self._account, text=text, limit=_SAME_NAME_MAX) if text else {"": ""}
+        found = app_config.spender_names(self._account, text=text, limit=_SAME_NAME_MAX) if text else {"": ""}
         if not found:
             raise forms.ValidationError("No key has this name or ID.")
         if text not in found and len(found) > 1:

@@ -9,12 +9,12 @@ from rest_framework import serializers
 
 from billing import money
 from billing.models import Account
-from gateway_project import errors
+from gateway_project import app_config, errors
 from gateway_project.db import pool
 from gateway_project.web.openapi.fields import optional
-from keys import allowed_models, lifecycle
+from keys import lifecycle
 from keys.limits import rate_limits
-from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
+from keys.models import MODEL_CHARACTERS_MAX, MODELS_MAX, RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
 from keys.spending_limit import Flaw, InvalidLimit, SpendingLimit, SpendingPeriod, SpendingType
 
 GRACE_SECONDS_MAX = 7 * 86_400
@@ -84,8 +84,8 @@ class ChangeSerializer(serializers.Serializer[Any]):
     tokensPerMinute = optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
     allowedModels = optional(
         serializers.ListField,
-        child=Text(max_length=allowed_models.MODEL_CHARACTERS_MAX),
-        max_length=allowed_models.MODELS_MAX,
+        child=Text(max_length=MODEL_CHARACTERS_MAX),
+        max_length=MODELS_MAX,
         help_text="Ids of models. null or empty: all models.",
     )
     tags = optional(
@@ -149,7 +149,7 @@ def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None)
         raise errors.wrong("expiresAt", "must be in the future")
     already = (key.allowed_models or []) if key else []
     asked = [model_id for model_id in changed.get("allowed_models") or [] if model_id not in already]
-    if unknown := allowed_models.unknown(asked):
+    if unknown := app_config.unknown_models(asked):
         raise errors.wrong("allowedModels", f"has ids of no model: {', '.join(unknown)}", quotes_request=True)
     most = rate_limits.account_limits(account)  # only support sets a rate above it
     for name, maximum in (("requestsPerMinute", most.requests), ("tokensPerMinute", most.tokens)):
