@@ -34,11 +34,13 @@ class Rate:
         return cls(burst, seconds / (count - burst))
 
 
-ADDRESS = Rate(burst=30, interval_seconds=6)  # colleagues may share it
-USER = Rate(burst=10, interval_seconds=60)  # 70 in the worst hour
-SUCCESS = Rate(burst=6, interval_seconds=30)  # of one user: less than the share of a core that passwords have
-ALL_FORMS = Rate(burst=300, interval_seconds=1)  # at most 4,000 in the hour after which they are deleted
-SECURITY = Rate(burst=50, interval_seconds=900)  # notices to one user, who was told often enough when these are used up
+RATES = {
+    "address": Rate(burst=30, interval_seconds=6),  # colleagues may share it
+    "user": Rate(burst=10, interval_seconds=60),  # 70 in the worst hour
+    "success": Rate(burst=6, interval_seconds=30),  # of one user: less than the share of a core that passwords have
+    "all forms": Rate(burst=300, interval_seconds=1),  # at most 4,000 in the hour after which they are deleted
+    "security": Rate(burst=50, interval_seconds=900),  # notices to one user, who was told often enough when they are used up
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +61,24 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _limit_of(words: str, rate: Rate) -> Callable[[str | int], Limit]:
+def _limit_of(words: str, rate: str) -> Callable[[str | int], Limit]:
     """Return what makes the limit of one client's network, of one email address or of one user's id."""
-    return lambda subject: Limit(f"{words} {subject}", rate)
+    return lambda subject: Limit(f"{words} {subject}", RATES[rate])
 
 
-address_limit = _limit_of("address", ADDRESS)
-mail_request_limit = _limit_of("mails asked for by", ADDRESS)
-passkey_limit = _limit_of("passkey", ADDRESS)  # of beginning to sign in, which stores a session
-identity_limit = _limit_of("identity", ADDRESS)  # of the same
-user_limit = _limit_of("user", USER)  # who need not exist
-success_limit = _limit_of("successes", SUCCESS)  # of right passwords, on whatever device
-security_limit = _limit_of("notices of security to", SECURITY)  # only the user of the address can cause them
-second_factor_limit = _limit_of("second factor", USER)  # of codes, after the right password
+address_limit = _limit_of("address", "address")
+mail_request_limit = _limit_of("mails asked for by", "address")
+passkey_limit = _limit_of("passkey", "address")  # of beginning to sign in, which stores a session
+identity_limit = _limit_of("identity", "address")  # of the same
+user_limit = _limit_of("user", "user")  # who need not exist
+success_limit = _limit_of("successes", "success")  # of right passwords, on whatever device
+security_limit = _limit_of("notices of security to", "security")  # only the user of the address can cause them
+second_factor_limit = _limit_of("second factor", "user")  # of codes, after the right password
 
 
 def kept_form_limits(network: str) -> list[Limit]:
     """Return the limits on kept forms, of one address and of all addresses. Each such form stores a session."""
-    return [Limit(f"kept forms of {network}", ADDRESS), Limit("kept forms", ALL_FORMS)]
+    return [Limit(f"kept forms of {network}", RATES["address"]), Limit("kept forms", RATES["all forms"])]
 
 
 def mailbox_limit(email: str, cause: str) -> Limit:
@@ -96,7 +98,7 @@ def mails_limit(cause: str) -> Limit:
 
 def device_limit(device: str, email: str) -> Limit:
     """Return the limit of a user on a known device, which only that user can use up."""
-    return Limit(f"device {device} {email}", USER, email)
+    return Limit(f"device {device} {email}", RATES["user"], email)
 
 
 # A limit that is used up stays so until its next attempt is due. A flood that is refused costs no further query.
@@ -118,15 +120,9 @@ def count_attempt(limits: Iterable[Limit]) -> None:
 def require_not_known_refused(limits: Iterable[Limit]) -> None:
     """Raise RateLimitExceeded if this process knows that one of the limits is used up. Needs no query."""
     for limit in limits:
-        if refusal := known_refusal(limit):
-            raise refusal
-
-
-def known_refusal(limit: Limit) -> errors.RateLimitExceeded | None:
-    """Return how an attempt is refused, if this process knows that the limit is used up. Needs no query."""
-    next_attempt = _next_attempts.get(limit.digest)
-    wait_seconds = 0.0 if next_attempt is None else next_attempt - time.monotonic()
-    return _refusal(timedelta(seconds=wait_seconds)) if wait_seconds > 0 else None
+        next_attempt = _next_attempts.get(limit.digest)
+        if next_attempt is not None and (wait_seconds := next_attempt - time.monotonic()) > 0:
+            raise _refusal(timedelta(seconds=wait_seconds))
 
 
 def _refusal(wait: timedelta) -> errors.RateLimitExceeded:

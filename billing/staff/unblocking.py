@@ -42,7 +42,7 @@ def find(address: str) -> list[Used]:
     rows = [(row, *words[row.pk]) for row in SignInLimit.objects.filter(pk__in=words, full_at__gt=now)]
     if "@" in address:
         on_devices = limits.find_known_devices(address).filter(full_at__gt=now)
-        rows += [(row, limits.USER, "Attempts to sign in on a device that is known") for row in on_devices]
+        rows += [(row, limits.RATES["user"], "Attempts to sign in on a device that is known") for row in on_devices]
     used = [Used(row, text, _blocked_until(row, rate, now)) for row, rate, text in rows]
     return sorted(used, key=lambda each: (each.blocked_until is None, each.words))
 

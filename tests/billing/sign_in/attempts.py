@@ -14,8 +14,8 @@ HOUR = 3_600
 @pytest.fixture(autouse=True)
 def _slow_rates(monkeypatch):
     """However slow the machine is, no attempt becomes due while a test runs."""
-    monkeypatch.setattr(limits, "USER", limits.Rate(BURST, HOUR))
-    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(BURST_OF_ADDRESS, HOUR))
+    monkeypatch.setitem(limits.RATES, "user", limits.Rate(BURST, HOUR))
+    monkeypatch.setitem(limits.RATES, "address", limits.Rate(BURST_OF_ADDRESS, HOUR))
 
 
 def attempt(email=ALICE, password="wrong", *, client=None, address="192.0.2.1"):

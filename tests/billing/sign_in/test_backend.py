@@ -131,7 +131,7 @@ def test_a_success_counts_against_no_limit_of_failures(alice):
 
 
 def test_an_account_with_its_own_password_signs_in_no_faster_than_its_rate(alice, charlie, hashed, monkeypatch):
-    monkeypatch.setattr(limits, "SUCCESS", limits.Rate(2, HOUR))
+    monkeypatch.setitem(limits.RATES, "success", limits.Rate(2, HOUR))
     browser = Client()
     statuses = [attempt(password=factories.PASSWORD, client=client).status_code for client in (browser, Client(), Client())]
     assert statuses == [302, 302, 429]
@@ -144,7 +144,7 @@ def test_an_account_with_its_own_password_signs_in_no_faster_than_its_rate(alice
 
 
 def test_strangers_use_up_nothing_that_only_the_right_password_counts_against(alice, monkeypatch):
-    monkeypatch.setattr(limits, "SUCCESS", limits.Rate(1, HOUR))
+    monkeypatch.setitem(limits.RATES, "success", limits.Rate(1, HOUR))
     for number in range(BURST - 1):
         attempt(address=f"198.51.100.{number}")
     assert attempt(password=factories.PASSWORD).status_code == 302

@@ -295,7 +295,7 @@ def test_a_sign_in_leads_to_no_other_site():
 
 
 def test_beginning_to_sign_in_is_limited(monkeypatch):
-    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(2, 3_600))
+    monkeypatch.setitem(limits.RATES, "address", limits.Rate(2, 3_600))
     client = Client()
     assert [client.post("/accounts/google/login/").status_code for _ in range(3)] == [302, 302, 429]
 

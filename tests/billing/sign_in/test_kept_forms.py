@@ -130,7 +130,7 @@ def test_a_form_is_kept_for_half_an_hour_and_of_some_size(browser, alice, monkey
     Session.objects.all().delete()
     post(browser, NEW_KEY, **form_of(alice, name="x" * kept_forms.CHARACTERS_MAX))
     assert not Session.objects.exists()
-    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(1, 3_600))
+    monkeypatch.setitem(limits.RATES, "address", limits.Rate(1, 3_600))
     for number in range(3):
         assert post(Client(enforce_csrf_checks=True), NEW_KEY, name=str(number)).status_code == 302
     assert Session.objects.count() <= 1

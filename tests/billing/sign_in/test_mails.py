@@ -115,7 +115,7 @@ def test_nothing_else_that_happens_keeps_notices_of_security_back(alice, setting
 
 
 def test_an_address_is_not_changed_unless_it_can_be_told(alice, charlie, monkeypatch):
-    monkeypatch.setattr(limits, "SECURITY", limits.Rate(burst=1, interval_seconds=900))
+    monkeypatch.setitem(limits.RATES, "security", limits.Rate(burst=1, interval_seconds=900))
     browser = signed_in(owner_of(alice))
     browser.post("/accounts/email/", {"email": "first@example.org"})
     assert len(mail.outbox) == 2
@@ -171,4 +171,3 @@ def test_a_mail_that_is_known_to_be_refused_needs_no_database():
     limits._next_attempts.put(limit.digest, time.monotonic() + 60)
     with pytest.raises(mails.NotSent, match="the limit of mails of the mailbox is reached"):
         mails.deliver(ALICE, "changed", change="Changed.")
-    limits._next_attempts.clear()

@@ -192,7 +192,7 @@ def test_a_link_of_a_reset_works_once(alice):
 
 
 def test_mails_that_one_address_asks_for_are_limited(db, monkeypatch):
-    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(2, 3_600))
+    monkeypatch.setitem(limits.RATES, "address", limits.Rate(2, 3_600))
     statuses = [Client().post(RESET, {"email": f"{number}@example.org"}).status_code for number in range(3)]
     assert (statuses, len(mail.outbox)) == ([200, 200, 429], 2)
 

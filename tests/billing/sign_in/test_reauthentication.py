@@ -152,7 +152,7 @@ def test_staff_can_leave_without_the_password(support):  # noqa: F811
 def test_guessing_the_password_in_a_session_is_limited(owner, alice, monkeypatch):  # noqa: F811
     from billing.sign_in import limits
 
-    monkeypatch.setattr(limits, "USER", limits.Rate(2, 3_600))
+    monkeypatch.setitem(limits.RATES, "user", limits.Rate(2, 3_600))
     expire(owner)
     guess = {**key_form(alice), "current_password": "wrong"}
     assert [owner.post(NEW_KEY, guess).status_code for _ in range(3)] == [200, 200, 429]

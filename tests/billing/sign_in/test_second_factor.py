@@ -90,7 +90,7 @@ FULL_WIDTH = str.maketrans("0123456789", "０１２３４５６７８９")
 
 
 def test_a_code_counts_once_however_it_is_written(half, user, caplog, monkeypatch):
-    monkeypatch.setattr(limits, "SUCCESS", limits.Rate(10, 60))
+    monkeypatch.setitem(limits.RATES, "success", limits.Rate(10, 60))
     code = second_factors.code()
     assert half.post(CODE, {"code": code.translate(FULL_WIDTH)}).status_code == 302
     mail.outbox.clear()
@@ -143,7 +143,7 @@ def test_concurrent_attempts_accept_a_code_once(transactional_db, user):
 
 
 def test_guessing_codes_is_limited(half, monkeypatch):
-    monkeypatch.setattr(limits, "USER", limits.Rate(3, 3_600))
+    monkeypatch.setitem(limits.RATES, "user", limits.Rate(3, 3_600))
     assert [half.post(CODE, {"code": WRONG}).status_code for _ in range(4)] == [200, 200, 200, 429]
     assert half.post(CODE, {"code": second_factors.code()}).status_code == 429
 
@@ -219,7 +219,7 @@ def test_strangers_see_no_page_of_second_factors(db, path):
 
 
 def test_beginning_to_sign_in_with_a_passkey_is_limited(db, monkeypatch):
-    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(2, 3_600))
+    monkeypatch.setitem(limits.RATES, "address", limits.Rate(2, 3_600))
     path, json = f"{FACTORS}webauthn/login/", {"accept": "application/json"}
     assert [Client().get(path, headers=json).status_code for _ in range(3)] == [200, 200, 429]
 
