@@ -94,10 +94,10 @@ def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int,
 
 
 def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **notes: Any) -> str:
-    """Set the rates, as ``lifecycle.set_rates``. Return them in words."""
+    """Set the rates, each at least 1; None: as its account or the deployment says. Return them in words."""
     before, before_words = _values(key, *lifecycle.RATES), summaries.describe_rates(key)
     with transaction.atomic():
-        lifecycle.set_rates(key, **rates)
+        lifecycle.change_key(key, **rates)
         words = summaries.describe_rates(key)
         summary = f"Set the rates to {words}; they were {before_words}."
         log.record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *lifecycle.RATES), **notes)

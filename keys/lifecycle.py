@@ -16,7 +16,7 @@ from keys.models import ApiKey, RefusedRequest
 from keys.spending_limit import NO_LIMIT, SpendingLimit
 
 RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
-CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "requests_per_minute", "tokens_per_minute"}
+CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", *RATES}
 
 ERASED = "erased"  # the name of keys of accounts that are closed for good
 
@@ -42,14 +42,8 @@ def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> N
     _write(key, raised_limit_cents=limit_cents, raised_until=until)
 
 
-def set_rates(key: ApiKey, **rates: int | None) -> None:
-    """Set how much the key may send from the next request on, each at least 1; None: as its account or the deployment says."""
-    assert rates.keys() <= set(RATES), rates.keys()
-    _write(key, **rates)
-
-
 def change_key(key: ApiKey, **fields: Any) -> None:
-    """Set some of CHANGEABLE, which the caller has checked, from the next request on."""
+    """Set some of CHANGEABLE, which the caller has checked, from the next request on. A rate None: as the account has it."""
     assert fields.keys() <= CHANGEABLE, fields.keys()
     _write(key, **fields)
 

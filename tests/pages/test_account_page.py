@@ -508,7 +508,7 @@ def test_a_keys_form_that_was_opened_before_a_change_says_what_changed(desk, key
     page = key_page(key, act)
     form = open_form(desk, page, **fields)
     lifecycle.set_spending_limit(key, SpendingLimit(700, "RECURRING", "DAILY"))
-    lifecycle.set_rates(key, requests_per_minute=9, tokens_per_minute=None, requests_in_flight_max=None)
+    lifecycle.change_key(key, requests_per_minute=9, tokens_per_minute=None, requests_in_flight_max=None)
     before = rows()
     assert "Changed since you opened this page: it was" in errors_of(desk.post(page, form))[at_fault]
     assert rows() == before

@@ -78,7 +78,7 @@ def test_what_would_be_held_is_what_the_request_then_holds(support, alice, echo_
 def test_the_figures_behind_it_are_shown(support, alice, echo_model):
     key, _ = factories.make_key(alice)
     lifecycle.set_spending_limit(key, SpendingLimit(250, "RECURRING", "DAILY"))
-    lifecycle.set_rates(key, requests_per_minute=60, tokens_per_minute=1_000, requests_in_flight_max=7)
+    lifecycle.change_key(key, requests_per_minute=60, tokens_per_minute=1_000, requests_in_flight_max=7)
     LanguageModel.objects.update(requests_in_flight_max=2)
     page = text(try_it(support, key, max_tokens=100))
     assert "Key Active, for every model" in page

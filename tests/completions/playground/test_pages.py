@@ -192,7 +192,7 @@ def test_account_without_credit_is_led_to_add_some(bob):
 def test_requests_in_flight_are_limited_as_those_of_any_key(owner, alice):
     owner.post(PATH, form(alice))
     key = playground_keys(alice).get()
-    lifecycle.set_rates(key, requests_per_minute=None, tokens_per_minute=None, requests_in_flight_max=1)
+    lifecycle.change_key(key, requests_per_minute=None, tokens_per_minute=None, requests_in_flight_max=1)
     running = owner.post(PATH, form(alice), **STREAM)
     try:
         refused = owner.post(PATH, form(alice), **STREAM)
