@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing import locks as account_locks
 from billing.accounts import roles
-from billing.accounts.member_pages import member_page, member_page_for, select_account
+from billing.accounts.member_pages import Page, member_page, member_page_for, select_account
 from billing.accounts.roles import Permission
 from billing.models import Account, Membership
 from billing.sign_in.reauthentication import reauthenticates
@@ -58,32 +58,20 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     return render(request, "dashboard/key_change.html", {"form": form, "key": key})
 
 
-@require_POST
-@member_page_for(Permission.MANAGE_KEYS)
-def pause_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
-    """Refuse the key's requests until it is resumed."""
-    key = _key(account, key_id)
-    _act(request, key, lambda: acts.pause(request, key), "")  # the page says so
-    return redirect("key", key_id)
+def _act_page(act: Callable[[HttpRequest, ApiKey], None], words: str, *, asks_password: bool = False) -> Page:
+    """Return the page of an act that needs nothing but the key. It leads back to the key."""
+
+    def page(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+        key = _key(account, key_id)
+        _act(request, key, lambda: act(request, key), words)
+        return redirect("key", key_id)
+
+    return require_POST(member_page_for(Permission.MANAGE_KEYS)(reauthenticates(page) if asks_password else page))
 
 
-@require_POST
-@member_page_for(Permission.MANAGE_KEYS)
-@reauthenticates
-def resume_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
-    """Admit the key's requests again."""
-    key = _key(account, key_id)
-    _act(request, key, lambda: acts.resume(request, key), "{} works again.")
-    return redirect("key", key_id)
-
-
-@require_POST
-@member_page_for(Permission.MANAGE_KEYS)
-def end_former_secrets(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
-    """Let only the newest secret of the key work."""
-    key = _key(account, key_id)
-    _act(request, key, lambda: acts.end_former_secrets(request, key), "Only the newest secret of {} works now.")
-    return redirect("key", key_id)
+pause_key = _act_page(acts.pause, "")  # the page says so
+resume_key = _act_page(acts.resume, "{} works again.", asks_password=True)
+end_former_secrets = _act_page(acts.end_former_secrets, "Only the newest secret of {} works now.")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
