@@ -14,9 +14,9 @@ from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
-from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
+from gateway_project.activity.list_values import column, decimals_of
 from gateway_project.desk.forms import act_once
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import timestamps
@@ -55,10 +55,10 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
         return found | queryset.filter(account__in=search.account_ids(search_term)), may_have_duplicates
 
-    hint = list_values.column("secret", summaries.mask_secret)
-    state = list_values.column("state", lambda key: summaries.describe_state(key, key.now))
-    limit = list_values.column("spending limit", lambda key: summaries.describe_limit_of(key, key.now))
-    rates = list_values.column("limits in force (key, account, deployment)", summaries.describe_rates)
+    hint = column("secret", summaries.mask_secret)
+    state = column("state", lambda key: summaries.describe_state(key, key.now))
+    limit = column("spending limit", lambda key: summaries.describe_limit_of(key, key.now))
+    rates = column("limits in force (key, account, deployment)", summaries.describe_rates)
 
     @admin.display(description="former secrets")
     def former(self, key: Any) -> str:
@@ -125,7 +125,7 @@ class FormerSecretAdmin(NewestFirstAdmin):
     list_select_related = ("key",)
     search_fields = ("key__id__exact", "last_four__exact")
     search_help_text = "The key's ID or the last four characters of the secret."
-    hint = list_values.column("secret", lambda former: summaries.mask(former.last_four))
+    hint = column("secret", lambda former: summaries.mask(former.last_four))
 
 
 @admin.register(ManagementKey)
@@ -137,7 +137,7 @@ class ManagementKeyAdmin(ReadOnlyAdmin):
     search_help_text = "The name, ID, last four characters of the secret, or the account's ID."
     fields = ("name", "id", "hint", "account", "created_by", "created_at", "last_used_at", "revoked_at")
     ordering = ("-id",)
-    hint = list_values.column("secret", lambda key: f"{secret.MANAGEMENT_PREFIX}…{key.last_four}")
+    hint = column("secret", lambda key: f"{secret.MANAGEMENT_PREFIX}…{key.last_four}")
 
 
 @admin.register(ManagementReply)
@@ -156,8 +156,8 @@ class SpendingDayAdmin(NewestFirstAdmin):
     fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     search_fields = ("key__id__exact", "key__name")
     search_help_text = "The key's ID or name."
-    spent = list_values.column("spent", lambda day: usd(day.spent_nanos, list_values.decimals_of(day)))
-    held = list_values.column("held", lambda day: usd(day.held_nanos, list_values.decimals_of(day)))
+    spent = column("spent", lambda day: usd(day.spent_nanos, decimals_of(day)))
+    held = column("held", lambda day: usd(day.held_nanos, decimals_of(day)))
 
 
 @admin.register(RefusalCount)
@@ -166,7 +166,7 @@ class RefusalCountAdmin(NewestFirstAdmin):
     list_select_related = ("key",)
     search_fields = ("key__id__exact",)
     search_help_text = "The key's ID."
-    reason = list_values.column("reason", lambda count: refusal_summaries.describe_error(count.error))
+    reason = column("reason", lambda count: refusal_summaries.describe_error(count.error))
 
 
 @admin.register(RefusedRequest)
@@ -176,4 +176,4 @@ class RefusedRequestAdmin(NewestFirstAdmin):
     fields = ("at", "key", "status", "code", "reason", "message", "model", "request_id")
     search_fields = ("request_id__exact", "key__id__exact")
     search_help_text = "The ID of the request or the key."
-    reason = list_values.column("reason", lambda refused: refusal_summaries.describe_error(refused.error))
+    reason = column("reason", lambda refused: refusal_summaries.describe_error(refused.error))

@@ -15,8 +15,8 @@ from billing.staff.approvals import ApprovalRefused, Decision
 from billing.staff.forms import DeclineForm
 from billing.staff.support_credit import RequestedCredit
 from billing.staff_permissions import staff_of
-from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.text import dollars
 
@@ -165,7 +165,7 @@ class CreditRequestAdmin(WaitingActAdmin):
         *("state", "decided_by", "decided_at", "decision_reason", "entry"),
     )
 
-    amount = list_values.column("amount", lambda asked: dollars.format_cents(asked.amount_cents), ordering="amount_cents")
+    amount = column("amount", lambda asked: dollars.format_cents(asked.amount_cents), ordering="amount_cents")
 
     def refusal(self, asked: CreditRequest, by: User) -> str:
         return support_credit.approval_refusal(asked, by)
