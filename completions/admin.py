@@ -21,6 +21,7 @@ from completions.models import Completion, CompletionHour, IdempotentRequest, In
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.desk import short_ids
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import dollars, number_fields
@@ -69,25 +70,13 @@ class CompletionAdmin(NewestFirstAdmin):
         accounts = search.account_ids(term)
         return queryset.filter(Q(pk=term) | Q(request_id=term) | Q(key=term) | Q(account__in=accounts)), False
 
-    @admin.display(description="id")
-    def short_id(self, completion: Completion) -> str:
-        return short_ids.shorten(completion.pk)
-
-    @admin.display(description="when")
-    def at(self, completion: Completion) -> str:
-        return list_values.moment(completion.created_at)
-
-    @admin.display(description="finished", empty_value="-")
-    def finished(self, completion: Completion) -> str | None:
-        return list_values.moment(completion.finished_at) if completion.finished_at else None
-
-    @admin.display(description="account")
-    def of_account(self, completion: Completion) -> str:
-        return list_values.link(completion.account)
-
-    @admin.display(description="key")
-    def of_key(self, completion: Completion) -> str:
-        return list_values.link(completion.key, completion.key.name)
+    short_id = column("id", lambda completion: short_ids.shorten(completion.pk))
+    at = column("when", lambda completion: list_values.moment(completion.created_at))
+    finished = column("finished", lambda one: one.finished_at and list_values.moment(one.finished_at), empty_value="-")
+    of_account = column("account", lambda completion: list_values.link(completion.account))
+    of_key = column("key", lambda completion: list_values.link(completion.key, completion.key.name))
+    of_model = column("model", lambda completion: str(completion.model_id))
+    hold = column("hold", lambda one: list_values.link(Hold.objects.filter(pk=one.pk).first()), empty_value="none")
 
     @admin.display(description="Usage")
     def usage(self, completion: Completion) -> str:
@@ -102,10 +91,6 @@ class CompletionAdmin(NewestFirstAdmin):
             return "running"
         return list_values.word(completion.get_settlement_display(), completion.settlement)
 
-    @admin.display(description="model")
-    def of_model(self, completion: Completion) -> str:
-        return str(completion.model_id)
-
     @admin.display(description="Tokens in / out")
     def tokens(self, completion: Completion) -> str:
         if completion.prompt_tokens is None:
@@ -115,10 +100,6 @@ class CompletionAdmin(NewestFirstAdmin):
     @admin.display(description="Ledger entry", empty_value="none")
     def entry(self, completion: Completion) -> str:
         return list_values.link(LedgerEntry.objects.filter(reference=completion.pk).first())
-
-    @admin.display(empty_value="none")
-    def hold(self, completion: Completion) -> str:
-        return list_values.link(Hold.objects.filter(pk=completion.pk).first())
 
     @admin.display(description="Failed attempts")
     def failures(self, completion: Completion) -> str:
@@ -140,10 +121,7 @@ class CompletionHourAdmin(ReadOnlyAdmin):
     amounts = ("cost_nanos",)
     fields = list_display
     ordering = ("-hour",)
-
-    @admin.display(description="cost")
-    def cost(self, hour: CompletionHour) -> str:
-        return usd(hour.cost_nanos, list_values.decimals_of(hour))
+    cost = column("cost", lambda hour: usd(hour.cost_nanos, list_values.decimals_of(hour)))
 
 
 @admin.register(IdempotentRequest)
@@ -154,10 +132,7 @@ class IdempotentRequestAdmin(NewestFirstAdmin):
     list_select_related = ("account", "completion")
     search_fields = ("key", "completion__id")
     fields = ("key", "account", "completion", "fingerprint", "is_stream", "is_kept", "is_too_large", "expires_at")
-
-    @admin.display(boolean=True, description="reply kept")
-    def is_kept(self, request: IdempotentRequest) -> bool:
-        return request.sealed_reply is not None
+    is_kept = column("reply kept", lambda request: request.sealed_reply is not None, boolean=True)
 
 
 class IncidentUpdateInline(NamedTimesMixin, admin.TabularInline):
