@@ -16,6 +16,7 @@ from gateway_project.cells import directory
 from gateway_project.cells.models import Reference, UserPlace
 from gateway_project.cells.referred import ReferredModel
 from gateway_project.db import cell
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
 _OF_EACH_KEY = "Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one."
@@ -58,25 +59,16 @@ class Account(OwnedModel):
     members = models.ManyToManyField(User, through="Membership", related_name="accounts")
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(held_nanos__gte=0), name="held_money_is_never_negative"),
-            models.CheckConstraint(condition=Q(last_seq__gte=0), name="a_book_begins_at_zero"),
-            models.CheckConstraint(condition=Q(open_holds__gte=0), name="an_accounts_open_holds_are_never_negative"),
-            models.CheckConstraint(
-                condition=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
-                & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
-                name="an_accounts_rate_is_at_least_one_a_minute",
-            ),
-            models.CheckConstraint(
-                condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
-                name="an_account_may_run_at_least_one_request",
-            ),
-            models.CheckConstraint(
-                condition=Q(warning_threshold_cents__isnull=True)
-                | Q(warning_threshold_cents__gte=1, warning_threshold_cents__lte=money.CENTS_MAX),
-                name="a_warning_threshold_is_a_positive_amount",
-            ),
-        ]
+        constraints = must_hold(
+            held_money_is_never_negative=Q(held_nanos__gte=0),
+            a_book_begins_at_zero=Q(last_seq__gte=0),
+            an_accounts_open_holds_are_never_negative=Q(open_holds__gte=0),
+            an_accounts_rate_is_at_least_one_a_minute=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
+            & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
+            an_account_may_run_at_least_one_request=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
+            a_warning_threshold_is_a_positive_amount=Q(warning_threshold_cents__isnull=True)
+            | Q(warning_threshold_cents__gte=1, warning_threshold_cents__lte=money.CENTS_MAX),
+        )
         indexes = [
             GinIndex(SearchVector("name", config="simple"), name="accounts_by_words_of_name"),
             models.Index(Right(Cast("id", models.TextField()), 8), name="accounts_by_end_of_id"),
@@ -141,8 +133,8 @@ class Membership(OwnedModel):
 
     class Meta:
         constraints = [
+            *must_hold(a_member_has_a_role=Q(role__in=Role.values)),
             models.UniqueConstraint(fields=["account", "user"], name="a_person_joins_an_account_once"),
-            models.CheckConstraint(condition=Q(role__in=Role.values), name="a_member_has_a_role"),
         ]
 
     def save(self, **kwargs: Any) -> None:
@@ -203,10 +195,10 @@ class Invitation(ReferredModel):
     class Meta:
         default_permissions = ("view",)
         constraints = [
-            models.CheckConstraint(condition=Q(role__in=Role.values), name="an_invitation_is_to_a_role"),
-            models.CheckConstraint(condition=Q(email=Lower("email")), name="an_invited_email_is_in_lower_case"),
-            models.CheckConstraint(
-                condition=Q(accepted_at__isnull=True) | Q(revoked_at__isnull=True), name="an_invitation_ends_once"
+            *must_hold(
+                an_invitation_is_to_a_role=Q(role__in=Role.values),
+                an_invited_email_is_in_lower_case=Q(email=Lower("email")),
+                an_invitation_ends_once=Q(accepted_at__isnull=True) | Q(revoked_at__isnull=True),
             ),
             models.UniqueConstraint(
                 fields=["account", "email"],

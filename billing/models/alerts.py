@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from billing.models.accounts import Account
 from gateway_project import identifiers
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import web_addresses
 
@@ -125,13 +126,10 @@ class AlertDelivery(OwnedModel):
         default_permissions = ()
         permissions = [("view_warningdelivery", "Can view warning delivery")]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(endpoint__isnull=False, email="") | (Q(endpoint__isnull=True) & ~Q(email="")),
-                name="a_delivery_has_one_way",
-            ),
-            models.CheckConstraint(
-                condition=Q(state="WAITING", next_try_at__isnull=False) | (~Q(state="WAITING") & Q(next_try_at__isnull=True)),
-                name="only_a_waiting_delivery_is_tried",
+            *must_hold(
+                a_delivery_has_one_way=Q(endpoint__isnull=False, email="") | (Q(endpoint__isnull=True) & ~Q(email="")),
+                only_a_waiting_delivery_is_tried=Q(state="WAITING", next_try_at__isnull=False)
+                | (~Q(state="WAITING") & Q(next_try_at__isnull=True)),
             ),
             models.UniqueConstraint(fields=["alert", "endpoint"], name="a_warning_goes_to_an_endpoint_once"),
             models.UniqueConstraint(

@@ -8,6 +8,7 @@ from billing.models.accounts import Account
 from billing.models.ledger import LedgerEntry
 from billing.models.people import User
 from gateway_project import identifiers
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import EVIDENCE, NOTES_OF_STAFF, Kept, OwnedModel
 from gateway_project.text import dollars
 
@@ -91,19 +92,15 @@ class CreditRequest(AccountAct):
     class Meta:
         default_permissions = ("view",)
         permissions = [("approve_support_credit", "Can approve a SUPPORT_CREDIT that somebody else asks for")]
-        constraints = [
-            models.CheckConstraint(condition=Q(amount_cents__gte=1), name="a_credit_is_asked_for_in_whole_cents"),
-            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_what_they_asked_for"),
-            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="a_credit_waits_until_it_is_decided"),
-            models.CheckConstraint(
-                condition=Q(decision="APPROVED", entry__isnull=False) | (~Q(decision="APPROVED") & Q(entry__isnull=True)),
-                name="only_an_approved_credit_is_booked",
-            ),
-            models.CheckConstraint(
-                condition=Q(kind="SUPPORT_CREDIT", payment_id="") | (Q(kind="CREDIT_PURCHASE") & ~Q(payment_id="")),
-                name="a_payment_that_waits_has_the_banks_id",
-            ),
-        ]
+        constraints = must_hold(
+            a_credit_is_asked_for_in_whole_cents=Q(amount_cents__gte=1),
+            nobody_approves_what_they_asked_for=IS_APPROVED_BY_ANOTHER,
+            a_credit_waits_until_it_is_decided=IS_DECIDED_WHOLLY,
+            only_an_approved_credit_is_booked=Q(decision="APPROVED", entry__isnull=False)
+            | (~Q(decision="APPROVED") & Q(entry__isnull=True)),
+            a_payment_that_waits_has_the_banks_id=Q(kind="SUPPORT_CREDIT", payment_id="")
+            | (Q(kind="CREDIT_PURCHASE") & ~Q(payment_id="")),
+        )
         indexes = [models.Index(fields=["requested_by"], condition=Q(decision=""), name="waiting_credits_by_requester")]
 
     def __str__(self) -> str:
@@ -123,8 +120,10 @@ class OwnerRequest(AccountAct):
     class Meta:
         default_permissions = ("view",)
         constraints = [
-            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_an_owner_they_asked_for"),
-            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="an_owner_waits_until_it_is_decided"),
+            *must_hold(
+                nobody_approves_an_owner_they_asked_for=IS_APPROVED_BY_ANOTHER,
+                an_owner_waits_until_it_is_decided=IS_DECIDED_WHOLLY,
+            ),
             models.UniqueConstraint(
                 fields=["account", "user"], condition=Q(decision=""), name="an_owner_is_asked_for_once_at_a_time"
             ),
@@ -148,8 +147,10 @@ class SecondFactorRequest(AccountAct):
         default_permissions = ("view",)
         permissions = [("remove_second_factor", "Can approve the removal of somebody's two-factor authentication")]
         constraints = [
-            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_removal_they_asked_for"),
-            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="a_removal_waits_until_it_is_decided"),
+            *must_hold(
+                nobody_approves_a_removal_they_asked_for=IS_APPROVED_BY_ANOTHER,
+                a_removal_waits_until_it_is_decided=IS_DECIDED_WHOLLY,
+            ),
             models.UniqueConstraint(fields=["user"], condition=Q(decision=""), name="a_removal_is_asked_for_once_at_a_time"),
         ]
 

@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 from billing.models.accounts import Account
 from billing.models.people import User
 from gateway_project import identifiers
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
 
@@ -28,10 +29,10 @@ class AccountClosing(OwnedModel):
     class Meta:
         default_permissions = ("view",)
         constraints = [
+            *must_hold(what_is_erased_is_not_undone=Q(undone_at=None) | Q(erased_at=None)),
             models.UniqueConstraint(
                 fields=["account"], condition=Q(undone_at=None, erased_at=None), name="an_account_is_closed_once_at_a_time"
             ),
-            models.CheckConstraint(condition=Q(undone_at=None) | Q(erased_at=None), name="what_is_erased_is_not_undone"),
         ]
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from billing.models.people import User
 from gateway_project import identifiers
 from gateway_project.cells.models import Reference
 from gateway_project.cells.referred import ReferredModel
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import BOOKS, Kept, OwnedModel
 
 
@@ -43,15 +44,14 @@ class LedgerEntry(OwnedModel):
     class Meta:
         verbose_name_plural = "ledger entries"
         constraints = [
-            models.UniqueConstraint(fields=["account", "seq"], name="a_place_in_the_book_is_taken_once"),
-            models.CheckConstraint(condition=Q(seq__gte=1), name="seq_counts_from_one"),
-            models.CheckConstraint(
-                condition=Q(type__in=["CREDIT_PURCHASE", "SUPPORT_CREDIT"], amount_nanos__gt=0)
+            *must_hold(
+                seq_counts_from_one=Q(seq__gte=1),
+                credits_add_and_debits_take=Q(type__in=["CREDIT_PURCHASE", "SUPPORT_CREDIT"], amount_nanos__gt=0)
                 | Q(type="REFUND_DEBIT", amount_nanos__lt=0)
                 | Q(type="USAGE_DEBIT", amount_nanos__lte=0),
-                name="credits_add_and_debits_take",
+                only_usage_has_a_spender=Q(spender__isnull=True) | Q(type="USAGE_DEBIT"),
             ),
-            models.CheckConstraint(condition=Q(spender__isnull=True) | Q(type="USAGE_DEBIT"), name="only_usage_has_a_spender"),
+            models.UniqueConstraint(fields=["account", "seq"], name="a_place_in_the_book_is_taken_once"),
         ]
         indexes = [
             models.Index(fields=["account", "spender", "seq"], condition=Q(spender__isnull=False), name="entries_by_spender"),
@@ -103,12 +103,10 @@ class ManualEntry(ReferredModel):
 
     class Meta:
         default_permissions = ()
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(issued_by__isnull=False, operator="") | (Q(issued_by__isnull=True) & ~Q(operator="")),
-                name="a_manual_entry_names_who_booked_it",
-            )
-        ]
+        constraints = must_hold(
+            a_manual_entry_names_who_booked_it=Q(issued_by__isnull=False, operator="")
+            | (Q(issued_by__isnull=True) & ~Q(operator=""))
+        )
 
 
 class Hold(OwnedModel):
@@ -132,22 +130,15 @@ class Hold(OwnedModel):
     resolved_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(amount_nanos__gte=0), name="a_hold_is_never_negative"),
-            models.CheckConstraint(
-                condition=Q(settled_nanos__isnull=True) | Q(settled_nanos__gte=0, settled_nanos__lte=F("amount_nanos")),
-                name="no_more_is_settled_than_was_held",
-            ),
-            models.CheckConstraint(
-                condition=Q(state="SETTLED", settled_nanos__isnull=False)
-                | (~Q(state="SETTLED") & Q(settled_nanos__isnull=True)),
-                name="only_a_settled_hold_says_what_it_cost",
-            ),
-            models.CheckConstraint(
-                condition=Q(state="HELD", resolved_at__isnull=True) | (~Q(state="HELD") & Q(resolved_at__isnull=False)),
-                name="a_hold_is_open_until_it_is_resolved",
-            ),
-        ]
+        constraints = must_hold(
+            a_hold_is_never_negative=Q(amount_nanos__gte=0),
+            no_more_is_settled_than_was_held=Q(settled_nanos__isnull=True)
+            | Q(settled_nanos__gte=0, settled_nanos__lte=F("amount_nanos")),
+            only_a_settled_hold_says_what_it_cost=Q(state="SETTLED", settled_nanos__isnull=False)
+            | (~Q(state="SETTLED") & Q(settled_nanos__isnull=True)),
+            a_hold_is_open_until_it_is_resolved=Q(state="HELD", resolved_at__isnull=True)
+            | (~Q(state="HELD") & Q(resolved_at__isnull=False)),
+        )
         indexes = [
             models.Index(fields=["expires_at"], condition=Q(state="HELD"), name="open_holds_by_expiry"),
             models.Index(fields=["account"], condition=Q(state="HELD"), name="open_holds_by_account"),

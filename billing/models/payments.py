@@ -10,6 +10,7 @@ from billing.models.people import User
 from gateway_project import identifiers
 from gateway_project.cells.models import Reference
 from gateway_project.cells.referred import ReferredModel
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import BOOKS, DELETED, Kept, OwnedModel
 
 # What the numbers of an account's receipts and statements begin with.
@@ -67,20 +68,16 @@ class Payment(ReferredModel):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(amount_cents__gt=0), name="a_payment_is_of_some_amount"),
-            models.CheckConstraint(
-                condition=Q(status="PAID", credit__isnull=False, receipt_number__isnull=False, paid_at__isnull=False)
+            *must_hold(
+                a_payment_is_of_some_amount=Q(amount_cents__gt=0),
+                a_payment_is_paid_when_it_is_credited=Q(
+                    status="PAID", credit__isnull=False, receipt_number__isnull=False, paid_at__isnull=False
+                )
                 | (~Q(status="PAID") & Q(credit__isnull=True, receipt_number__isnull=True, paid_at__isnull=True)),
-                name="a_payment_is_paid_when_it_is_credited",
+                a_refund_or_dispute_is_never_negative=Q(refunded_cents__gte=0, disputed_cents__gte=0),
+                no_more_is_taken_back_than_was_paid=Q(debited_cents__gte=0, debited_cents__lte=F("amount_cents")),
+                only_what_was_paid_is_taken_back=Q(status="PAID") | Q(debited_cents=0),
             ),
-            models.CheckConstraint(
-                condition=Q(refunded_cents__gte=0, disputed_cents__gte=0), name="a_refund_or_dispute_is_never_negative"
-            ),
-            models.CheckConstraint(
-                condition=Q(debited_cents__gte=0, debited_cents__lte=F("amount_cents")),
-                name="no_more_is_taken_back_than_was_paid",
-            ),
-            models.CheckConstraint(condition=Q(status="PAID") | Q(debited_cents=0), name="only_what_was_paid_is_taken_back"),
             models.UniqueConstraint(fields=["account", "receipt_number"], name="a_receipts_number_is_used_once"),
         ]
         indexes = [
@@ -183,13 +180,10 @@ class TopUpRule(OwnedModel):
     )
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(threshold_cents__gte=0, amount_cents__gt=0, month_cents_max__gte=F("amount_cents")),
-                name="a_top_up_fits_in_its_month",
-            ),
-            models.CheckConstraint(condition=Q(is_on=False) | ~Q(method_id=""), name="a_top_up_that_is_on_has_a_card"),
-        ]
+        constraints = must_hold(
+            a_top_up_fits_in_its_month=Q(threshold_cents__gte=0, amount_cents__gt=0, month_cents_max__gte=F("amount_cents")),
+            a_top_up_that_is_on_has_a_card=Q(is_on=False) | ~Q(method_id=""),
+        )
 
     def __str__(self) -> str:
         return f"top-up of {self.account}"

@@ -11,6 +11,7 @@ from django.db.models.functions import Lower, Now
 
 from billing import email_addresses
 from gateway_project import identifiers
+from gateway_project.db.constraints import must_hold
 
 
 class UserManager(BaseUserManager["User"]):
@@ -50,7 +51,7 @@ class User(AbstractUser):
     objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(email=Lower("email")), name="an_email_is_stored_in_lower_case")]
+        constraints = must_hold(an_email_is_stored_in_lower_case=Q(email=Lower("email")))
 
     def clean(self) -> None:
         self.email = email_addresses.read(self.email)

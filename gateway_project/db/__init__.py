@@ -1,6 +1,7 @@
 """Access to PostgreSQL below the ORM, and to large tables by their keys. Imports no app and no other folder of gateway_project.
 
 - ``owned``                  OwnedModel, the base of the tables that each cell has
+- ``constraints``            CHECK constraints of models, each named as a sentence
 - ``cell``                   the schema in which the names of accounts' tables are looked up, and which cells there are
 - ``everywhere``             does in each cell what is about all accounts
 - ``direct_connections``     connections apart from Django's
