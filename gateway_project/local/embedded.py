@@ -49,8 +49,8 @@ def require_installed() -> None:
         )
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = _WAIT_SECONDS_MAX) -> None:
     """Wait until a server has started or stopped. The wait is limited, so check the condition afterwards."""
-    deadline = time.monotonic() + _WAIT_SECONDS_MAX
+    deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)

