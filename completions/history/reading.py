@@ -13,10 +13,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
-
 from completions.history.explanation import Status
 from completions.models import Completion
+from gateway_project.db import cell
 
 SEARCHED_MAX = 20_000  # of all keys together
 FIRST, _LAST = "0", "~"  # before and after every id
@@ -100,57 +99,37 @@ class _Scan:
     def __init__(self, account_id: UUID, selection: Selection, older_than: str | None, newer_than: str | None) -> None:
         since = Completion.least_id(selection.since) if selection.since else FIRST
         until = Completion.least_id(selection.until) if selection.until else _LAST
+        tag_name, tag_value = selection.tag or (None, None)
         self._selection = selection
-        self._is_backward = newer_than is not None
+        order, extreme, self._up_to = ("ASC", "min", "<=") if newer_than is not None else ("DESC", "max", ">=")
+        self._parts = {"was_used": _WAS_USED, "order": order, "extreme": extreme}
         self._values: dict[str, Any] = {
             "account_id": account_id,
             "key_id": selection.key_id,
             "after": max(since, newer_than or FIRST),
             "before": min(until, older_than or _LAST),
+            **{"model_id": selection.model_id, "end_user": selection.end_user, "tag_name": tag_name, "tag_value": tag_value},
+            "settlements": list(selection.status.settlements) if selection.status else [],
         }
 
     def horizon(self) -> str | None:
         """Return the id to which all keys together are searched; None if that is the whole range."""
-        [keys] = [1] if self._selection.key_id else _execute(_COUNT_KEYS, self._values)
-        of_each_key = max(SEARCHED_MAX // max(keys, 1), 1)
-        statement = _HORIZON.format(was_used=_WAS_USED, order=self._order, extreme="min" if self._is_backward else "max")
-        horizon: list[str | None] = _execute(statement, {**self._values, "searched_max": of_each_key})
-        return horizon[0]
+        keys = 1 if self._selection.key_id else cell.execute(_COUNT_KEYS, self._values)[0][0]
+        values = {**self._values, "searched_max": max(SEARCHED_MAX // max(keys, 1), 1)}
+        horizon: str | None = cell.execute(_HORIZON.format(**self._parts), values)[0][0]
+        return horizon
 
     def ids(self, limit: int, horizon: str | None) -> list[str]:
         """Return the first ids of the range that are selected, up to the horizon."""
-        conditions, values = self._conditions(horizon)
-        statement = _IDS.format(was_used=_WAS_USED, order=self._order, conditions=conditions)
-        return _execute(statement, {**self._values, **values, "limit": limit})
-
-    @property
-    def _order(self) -> str:
-        return "ASC" if self._is_backward else "DESC"
-
-    def _conditions(self, horizon: str | None) -> tuple[str, dict[str, Any]]:
         selection = self._selection
         conditions = {
             "model_id = %(model_id)s": selection.model_id,
             "end_user = %(end_user)s": selection.end_user,
             "tags ->> %(tag_name)s = %(tag_value)s": selection.tag,
-            f"id {'<=' if self._is_backward else '>='} %(horizon)s": horizon,
+            f"id {self._up_to} %(horizon)s": horizon,
             "settlement = ANY(%(settlements)s)": selection.status and selection.status.settlements,
+            "settlement IS NULL": selection.status is Status.RUNNING,
         }
-        wanted = [condition for condition, value in conditions.items() if value]
-        if selection.status is Status.RUNNING:
-            wanted.append("settlement IS NULL")
-        values = {
-            "model_id": selection.model_id,
-            "end_user": selection.end_user,
-            **dict(zip(("tag_name", "tag_value"), selection.tag or (), strict=False)),
-            "horizon": horizon,
-            "settlements": list(selection.status.settlements) if selection.status else [],
-        }
-        return "".join(f" AND {condition}" for condition in wanted), values
-
-
-def _execute(statement: str, values: dict[str, Any]) -> list[Any]:
-    """Return the only column of each row."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return [value for (value,) in cursor.fetchall()]
+        wanted = "".join(f" AND {condition}" for condition, value in conditions.items() if value)
+        values = {**self._values, "horizon": horizon, "limit": limit}
+        return [id for (id,) in cell.execute(_IDS.format(**self._parts, conditions=wanted), values)]
