@@ -15,7 +15,6 @@ from completions.models import Completion
 from gateway_project.db import pool
 from gateway_project.text import compact_json, csv_text, dollars, timestamps
 
-CONTENT_TYPE = "text/csv"
 EXPORTED_MAX = 50_000
 COLUMNS = [
     *("completionId", "requestId", "at", "model", "provider", "keyId", "keyName", "status", "promptTokens", "completionTokens"),

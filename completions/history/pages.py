@@ -4,7 +4,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import BadRequest
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -16,9 +15,7 @@ from billing.models import Account, Hold, LedgerEntry
 from completions.history import explanation, files, reading
 from completions.history.forms import HistoryForm
 from completions.models import Completion
-from gateway_project.activity import log
-from gateway_project.activity.models import Activity
-from gateway_project.web import downloads
+from completions.usage import files as usage_files
 from keys.models import RefusedRequest
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
@@ -88,17 +85,8 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
     form = HistoryForm(account, request.GET)
     if not form.is_valid() or form.shows_refusals:
         raise BadRequest("The filters in this address are damaged.")
-    response = downloads.respond(
-        files.write_requests(account.pk, form.selection),
-        filename="requests.csv",
-        content_type=files.CONTENT_TYPE,
-        downloader=f"user {request.user.pk}",
-        subject="the account's books",
-    )
-    summary, after = "Downloaded requests.csv.", {"filters": form.filters}
-    with transaction.atomic():
-        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, after=after)
-    return response
+    lines, after = files.write_requests(account.pk, form.selection), {"filters": form.filters}
+    return usage_files.respond(request, account, "requests.csv", lines, "Downloaded requests.csv.", after=after)
 
 
 @require_safe

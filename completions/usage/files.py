@@ -8,14 +8,20 @@ from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import transaction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
 from billing.models import Account
 from completions.usage import figures
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import compact_json, csv_text, dollars, timestamps
+from gateway_project.web import downloads
 
-CONTENT_TYPE = "text/csv"
 COLUMNS = [
     *("since", "until", "groupedBy", "group", "value", "name", "requests", "errors", "promptTokens", "completionTokens"),
     *("costInDollars", "timedStreams", "meanFirstTokenMs"),
@@ -34,6 +40,17 @@ def write_usage(
         span = [timestamps.iso_millis(since), timestamps.iso_millis(until), csv_text.text_cell(title)]
         names = key_names if grouping == figures.KEY else {}
         yield from _in_parts([[*span, *_cells(group, used, names)] for group, used in rows])
+
+
+def respond(
+    request: HttpRequest, account: Account, filename: str, lines: Generator[bytes, None, None], summary: str, **details: Any
+) -> HttpResponseBase:
+    """Return a file of the account, and record the download in its activity log."""
+    file = {"filename": filename, "content_type": "text/csv", "downloader": f"user {request.user.pk}"}
+    response = downloads.respond(lines, **file, subject="the account's books")
+    with transaction.atomic():
+        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, **details)
+    return response
 
 
 def _cells(group: Group, used: Sums, names: Mapping[str, str]) -> list[Any]:
@@ -63,23 +80,13 @@ _CONSTANT: dict[str, str | None] = {
     "ServiceCategory": "AI and Machine Learning",
     "ServiceSubcategory": "Generative AI",
 }
+_COSTS = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
+_QUANTITIES = ("ConsumedQuantity", "PricingQuantity")
+_OF_ACCOUNT = ("BillingAccountId", "BillingAccountName")
+_TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
+_OF_KEY = ("ChargeDescription", "ResourceId", "ResourceName", "ResourceType", "SkuId", "Tags")
 FOCUS_COLUMNS = sorted(
-    {
-        *_CONSTANT,
-        *("BilledCost", "BillingAccountId", "BillingAccountName", "BillingPeriodEnd", "BillingPeriodStart"),
-        *("ChargeDescription", "ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ContractedCost", "EffectiveCost"),
-        *(
-            "ListCost",
-            "PricingQuantity",
-            "ResourceId",
-            "ResourceName",
-            "ResourceType",
-            "SkuId",
-            "Tags",
-            "x_Errors",
-            "x_Requests",
-        ),
-    },
+    {*_CONSTANT, *_COSTS, *_QUANTITIES, *_OF_ACCOUNT, *_TIMES, *_OF_KEY, "x_Errors", "x_Requests"},
     key=lambda name: (name.startswith("x_"), name),
 )
 
@@ -105,36 +112,19 @@ def write_focus(
 def _period_cells(account: Account, since: datetime, until: datetime) -> dict[str, Any]:
     month = since.replace(day=1, hour=0)
     next_month = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-    return {
-        "BillingAccountId": account.pk,
-        "BillingAccountName": csv_text.text_cell(account.name),
-        "BillingPeriodStart": _focus_time(month),
-        "BillingPeriodEnd": _focus_time(next_month),
-        "ChargePeriodStart": _focus_time(since),
-        "ChargePeriodEnd": _focus_time(until),
-    }
-
-
-def _focus_time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    of_account = dict(zip(_OF_ACCOUNT, (account.pk, csv_text.text_cell(account.name)), strict=True))
+    times = zip(_TIMES, (month, next_month, since, until), strict=True)
+    return {**of_account, **{name: moment.strftime("%Y-%m-%dT%H:%M:%SZ") for name, moment in times}}
 
 
 def _cost_cells(used: Sums) -> dict[str, Any]:
-    cost = dollars.format_plain(used.cost_nanos)
-    costs = dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost)
-    quantities = dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), used.tokens)
-    return {**costs, **quantities, "x_Requests": used.requests, "x_Errors": used.errors}
+    costs = dict.fromkeys(_COSTS, dollars.format_plain(used.cost_nanos))
+    return {**costs, **dict.fromkeys(_QUANTITIES, used.tokens), "x_Requests": used.requests, "x_Errors": used.errors}
 
 
 def _key_cells(key_id: str, model_id: str, key_names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "ChargeDescription": csv_text.text_cell(f"Completions of {model_id}"),
-        "ResourceId": csv_text.text_cell(key_id),
-        "ResourceName": csv_text.text_cell(key_names.get(key_id, "")),
-        "ResourceType": "API key",
-        "SkuId": csv_text.text_cell(model_id),
-        "Tags": "{}",
-    }
+    texts = (f"Completions of {model_id}", key_id, key_names.get(key_id, ""), "API key", model_id)
+    return dict(zip(_OF_KEY, (*map(csv_text.text_cell, texts), "{}"), strict=True))
 
 
 def _tag_cells(group: Group, name: str) -> dict[str, Any]:

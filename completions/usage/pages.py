@@ -6,7 +6,6 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -18,10 +17,7 @@ from billing.models import Account
 from completions.usage import figures, files, plot, ranges, sums
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
-from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.web import downloads
 from keys.models import ApiKey
 
 _GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER}
@@ -187,14 +183,5 @@ def download_focus(request: HttpRequest, account: Account) -> HttpResponseBase:
 def _download(
     request: HttpRequest, account: Account, query: Query, filename: str, lines: Generator[bytes, None, None]
 ) -> HttpResponseBase:
-    response = downloads.respond(
-        lines,
-        filename=filename,
-        content_type=files.CONTENT_TYPE,
-        downloader=f"user {request.user.pk}",
-        subject="the account's books",
-    )
-    with transaction.atomic():
-        summary = f"Downloaded {filename} of {query.shown.since:%Y-%m-%d} to {query.shown.last_day}, by {query.title.lower()}."
-        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk)
-    return response
+    summary = f"Downloaded {filename} of {query.shown.since:%Y-%m-%d} to {query.shown.last_day}, by {query.title.lower()}."
+    return files.respond(request, account, filename, lines, summary)
