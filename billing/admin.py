@@ -10,7 +10,6 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
 from django.utils.text import Truncator
 
 from billing import money, staff_permissions
@@ -56,6 +55,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
     """Find an account by a member's email address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
+    own_pages = {"<path:object_id>/credit/": "credit"}
     list_display = ("name", "balance", "held", "is_active", "created")
     amounts = ("balance_nanos", "held_nanos")
     list_filter = ("is_active", ActiveMemberFilter)
@@ -120,10 +120,6 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         }
 
     # --- Issue credit ---------------------------------------------------------------------------------------------
-
-    def get_urls(self) -> list[URLPattern]:
-        credit = self.admin_site.admin_view(self.credit_view)
-        return [path("<path:object_id>/credit/", credit, name="billing_account_credit"), *super().get_urls()]
 
     def credit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Issue a SUPPORT_CREDIT. A form that is sent twice credits once."""
@@ -251,6 +247,7 @@ class HoldAdmin(NewestFirstAdmin):
 class SignInLimitAdmin(ActionsMixin, ReadOnlyAdmin):
     """Limits are digests: they are found by the address that they limit, whose page says what is used up, and unblocks it."""
 
+    own_pages = {"unblock/": "unblock"}
     list_display = ("digest", "full_at")
     search_fields = ("digest__exact",)
     search_help_text = "An email address, the address of a client, or the digest."
@@ -262,10 +259,6 @@ class SignInLimitAdmin(ActionsMixin, ReadOnlyAdmin):
         if address := unblocking.read_address(search_term):
             return queryset.filter(pk__in=[each.row.pk for each in unblocking.find(address)]), False
         return super().get_search_results(request, queryset, search_term)
-
-    def get_urls(self) -> list[URLPattern]:
-        unblock = self.admin_site.admin_view(self.unblock_view)
-        return [path("unblock/", unblock, name="billing_signinlimit_unblock"), *super().get_urls()]
 
     def unblock_view(self, request: HttpRequest) -> HttpResponse:
         """Show what is used up of the limits of ``?address=``; a POST makes it available again, with a reason."""

@@ -6,7 +6,6 @@ from django.db.models import Q, QuerySet, TextField
 from django.forms import Textarea
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
@@ -44,10 +43,7 @@ class CompletionAdmin(NewestFirstAdmin):
     )
 
     change_form_template = "admin/completions/completion/change_form.html"
-
-    def get_urls(self) -> list[URLPattern]:
-        compare = self.admin_site.admin_view(self.compare_view)
-        return [path("compare/", compare, name="completions_completion_compare"), *super().get_urls()]
+    own_pages = {"compare/": "compare"}
 
     def compare_view(self, request: HttpRequest) -> HttpResponse:
         """Show two charges side by side, by the ids in the query: ``first`` and ``second``."""

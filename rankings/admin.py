@@ -14,7 +14,7 @@ from django.db.models import Count, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueUnavailable
 
@@ -69,6 +69,7 @@ class MappingForm(forms.Form):
 @admin.register(Alias)
 class AliasAdmin(RecordedAdmin):
     change_list_template = "admin/rankings/alias/change_list.html"
+    own_pages = {"queue/": "queue"}
     list_display = ("external_key", "source", "key_kind", "meaning", "method", "confidence", "created_at")
     list_filter = ("source", "method", ("model", admin.EmptyFieldListFilter))
     list_select_related = ("model",)
@@ -101,10 +102,6 @@ class AliasAdmin(RecordedAdmin):
 
     def _republish(self, request: HttpRequest) -> None:
         transaction.on_commit(partial(_enqueue, request, tasks.republish.delay))
-
-    def get_urls(self) -> list[URLPattern]:
-        queue = self.admin_site.admin_view(self.queue_view)
-        return [path("queue/", queue, name="rankings_alias_queue"), *super().get_urls()]
 
     def queue_view(self, request: HttpRequest) -> HttpResponse:
         """Show the names of the last snapshots that have no alias; on POST, map one."""

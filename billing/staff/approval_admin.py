@@ -6,7 +6,7 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
@@ -38,6 +38,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
     """Those that wait come first. Staff who may approve decide on them; who asked can take it back."""
 
     change_form_template = "admin/billing/waiting/change_form.html"
+    own_pages = {"<uuid:object_id>/approve/": "approve", "<uuid:object_id>/decline/": "decline"}
     approve_template = "admin/billing/waiting/approve.html"
     approve_permission: str
     approved_as: str  # what became of an approved one, such as "booked"
@@ -64,14 +65,6 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
     @admin.display(description="state", ordering="decision")
     def state(self, asked: WaitingAct) -> str:
         return approvals.describe_state(asked, self.approved_as)
-
-    def get_urls(self) -> list[URLPattern]:
-        name, protect = f"{self.opts.app_label}_{self.opts.model_name}", self.admin_site.admin_view
-        return [
-            path("<uuid:object_id>/approve/", protect(self.approve_view), name=f"{name}_approve"),
-            path("<uuid:object_id>/decline/", protect(self.decline_view), name=f"{name}_decline"),
-            *super().get_urls(),
-        ]
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         asked = self.get_object(request, object_id)

@@ -9,7 +9,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -178,6 +178,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
     search_fields = ("id", "name", "maker")
     inlines = (RouteInline, PriceInline)
     readonly_fields = ("served", "created_at")
+    own_pages = {"<path:object_id>/price/": "price", "<path:object_id>/price/<int:price_id>/": "withdraw"}
 
     def get_readonly_fields(self, request: HttpRequest, obj: LanguageModel | None = None) -> tuple[str, ...]:
         return (*self.readonly_fields, "id") if obj else self.readonly_fields
@@ -202,15 +203,6 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
     @admin.display(description="Served")
     def served(self, model: LanguageModel) -> str:
         return "not yet saved" if model._state.adding else previews.describe_service(model)
-
-    def get_urls(self) -> list[URLPattern]:
-        set_price = self.admin_site.admin_view(self.price_view)
-        withdraw = self.admin_site.admin_view(self.withdraw_view)
-        return [
-            path("<path:object_id>/price/", set_price, name="completions_languagemodel_price"),
-            path("<path:object_id>/price/<int:price_id>/", withdraw, name="completions_languagemodel_withdraw"),
-            *super().get_urls(),
-        ]
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         may = {"may_set_price": request.user.has_perm(_SET_PRICE)}
@@ -311,10 +303,7 @@ class RouteAdmin(ShowsMeasurements):
     search_fields = ("model__id", "upstream_model")
     ordering = ("model", "priority")
     readonly_fields = ("model", "provider", "upstream_model", "circuit")
-
-    def get_urls(self) -> list[URLPattern]:
-        call = self.admin_site.admin_view(self.call_view)
-        return [path("<path:object_id>/call/", call, name="completions_route_call"), *super().get_urls()]
+    own_pages = {"<path:object_id>/call/": "call"}
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         may = {"may_call": request.user.has_perm(_CHANGE_ROUTE)}

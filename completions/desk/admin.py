@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib import admin
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 
 from billing import admin as billing_admin
 from billing.models import Account
@@ -49,10 +48,7 @@ admin.site.unregister([Account, ApiKey])
 
 @admin.register(Account)
 class AccountAdmin(billing_admin.AccountAdmin):
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.month_view)
-        month = path("<path:object_id>/months/<int:year>/<int:month>/", view, name="billing_account_month")
-        return [month, *super().get_urls()]
+    own_pages = {**billing_admin.AccountAdmin.own_pages, "<path:object_id>/months/<int:year>/<int:month>/": "month"}
 
     def month_view(self, request: HttpRequest, object_id: str, year: int, month: int) -> HttpResponse:
         """Show the statement of a month with the figures that the account's members see."""
@@ -64,9 +60,7 @@ class AccountAdmin(billing_admin.AccountAdmin):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(keys_admin.ApiKeyAdmin):
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.trial_view)
-        return [path("<path:object_id>/trial/", view, name="keys_apikey_trial"), *super().get_urls()]
+    own_pages = {"<path:object_id>/trial/": "trial"}
 
     def panels(self, request: HttpRequest, key: Any) -> dict[str, Any]:
         failed = key.completions.filter(failed_attempts__isnull=False).exclude(failed_attempts=[]).order_by("-id")

@@ -10,7 +10,6 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
@@ -38,6 +37,7 @@ class ActFilter(admin.SimpleListFilter):
 @admin.register(Activity)
 class ActivityAdmin(NewestFirstAdmin):
     change_list_template = "admin/activity/activity/change_list.html"
+    own_pages = {"export/": "export"}
     list_display = ("at", "who", "summary", "object_text", "reason", "ticket")
     list_filter = (ActFilter, ("at", admin.DateFieldListFilter))
     list_select_related = ("actor",)
@@ -54,10 +54,6 @@ class ActivityAdmin(NewestFirstAdmin):
     @admin.display(description="who")
     def who(self, activity: Activity) -> str:
         return activity.who
-
-    def get_urls(self) -> list[URLPattern]:
-        export = self.admin_site.admin_view(self.export_view)
-        return [path("export/", export, name="activity_activity_export"), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         may_export = request.user.has_perm("activity.export_activity")

@@ -7,7 +7,7 @@ import copy
 import json
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
@@ -21,7 +21,7 @@ from django.forms import PasswordInput
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 
 from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
@@ -47,6 +47,13 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
 
     formfield_overrides = number_fields.OF_COLUMNS
     amounts: tuple[str, ...] = ()  # the fields in nanodollars that the list shows
+    own_pages: ClassVar[dict[str, str]] = {}  # route -> the name of its address, and with "_view" that of its method
+
+    def get_urls(self) -> list[URLPattern]:
+        model = f"{self.opts.app_label}_{self.opts.model_name}"
+        views = {name: self.admin_site.admin_view(getattr(self, f"{name}_view")) for name in self.own_pages.values()}
+        own = [path(route, views[name], name=f"{model}_{name}") for route, name in self.own_pages.items()]
+        return [*own, *super().get_urls()]
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Case, QuerySet, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -49,6 +49,7 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
     search_help_text = "A part of a model's id, here or at its provider."
     ordering = (Case(When(state="pending", then=0), default=1), "-id")
     actions = ("approve_selected", "dismiss_selected")
+    own_pages = {"<int:proposal_id>/approve/": "approve", "<int:proposal_id>/dismiss/": "dismiss"}
     fields = (
         *("about", "kind", "was", "becomes", "provider", "upstream_model", "state"),
         *("created_at", "decided_at", "decided_by_whom"),
@@ -97,17 +98,6 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         return self.list_display if self.has_decide_permission(request) else self.list_display[:-1]
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.decide_view)
-        decisions = {"approve": {"decision": proposals.approve}, "dismiss": {"decision": proposals.dismiss}}
-        return [
-            *(
-                path(f"<int:proposal_id>/{verb}/", view, decision, name=f"completions_catalogproposal_{verb}")
-                for verb, decision in decisions.items()
-            ),
-            *super().get_urls(),
-        ]
-
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
@@ -115,7 +105,13 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         may_decide = proposal and proposal.state == CatalogProposal.State.PENDING and self.has_decide_permission(request)
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "may_decide": may_decide})
 
-    def decide_view(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
+    def approve_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
+        return self._decide_one(request, proposal_id, proposals.approve)
+
+    def dismiss_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
+        return self._decide_one(request, proposal_id, proposals.dismiss)
+
+    def _decide_one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):
