@@ -103,7 +103,7 @@ def test_sums_of_pages_are_over_all_cells(used: None) -> None:
     status.forget()
     [line] = status.current().models
     answered = everywhere.run(lambda: UptimeSums.objects.get(is_day=True, kind="model").answered)
-    assert line.sums.whole.answered == sum(answered) == 2
+    assert line.whole.answered == sum(answered) == 2
     status.forget()
 
 
