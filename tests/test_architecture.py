@@ -114,7 +114,7 @@ def private_names(tree):
             names |= {f"{modules[node.value.id]}.{node.attr}"} if re.match("_[^_]", node.attr) else set()
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".setattr") and len(node.args) == 3:
             owner, name = ast.unparse(node.args[0]), node.args[1]
-            if isinstance(name, ast.Constant) and str(name.value).startswith("_"):
+            if isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.startswith("_"):
                 names.add(f"{modules.get(owner, owner)}.{name.value}")
     return names
 
