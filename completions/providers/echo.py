@@ -147,9 +147,7 @@ class _Echo:
             raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=script.status)
         try:
             with large_work.turn(call.request.body.size_bytes) as pause:
-                given = [each for each in call.request.messages if each["role"] == "user"]
-                last_text = messages.message_text(given[-1]) if given else ""
-                reply = last_text if script.reply is None else script.reply
+                reply = _last_user_text(call.request) if script.reply is None else script.reply
                 tokens = list(islice(_tokens(reply), call.max_tokens + 1))
                 finish_reason = "length" if len(tokens) > call.max_tokens else "stop"
                 del tokens[call.max_tokens :]
@@ -158,6 +156,10 @@ class _Echo:
             raise exchange.interruption(error, upstream_worked=False) from error
         call.request.body.release()
         return cls(script, tokens, finish_reason, usage)
+
+
+def _last_user_text(request: ChatRequest) -> str:
+    return next((messages.message_text(each) for each in reversed(request.messages) if each["role"] == "user"), "")
 
 
 def _generate(call: Call, echo: _Echo) -> Iterator[str | None]:
