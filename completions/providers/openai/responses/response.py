@@ -91,11 +91,12 @@ class StreamReader(TranslatedStream):
         return []  # also for the types that OpenAI may add
 
     def _begin_item(self, index: int, item: Fields) -> list[Chunk]:
-        if item["type"] == "reasoning":
-            self._reasoning.begin((self._characters, len(self._calls)))
-        if item["type"] not in _CALLS:
-            return []
-        return self._begin_call(index, StreamedCall(len(self._calls), *_CALLS[item["type"]]), item["call_id"], item["name"])
+        match item["type"]:
+            case "reasoning":
+                self._reasoning.begin((self._characters, len(self._calls)))
+            case "function_call" | "custom_tool_call" as kind:
+                return self._begin_call(index, StreamedCall(len(self._calls), *_CALLS[kind]), item["call_id"], item["name"])
+        return []
 
     def _end_item(self, index: int, item: Fields) -> list[Chunk]:
         if item["type"] == "reasoning":
