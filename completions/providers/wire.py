@@ -91,11 +91,13 @@ def text_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def generated_bytes(message: Fields) -> int:
-    """Return the size of what the model generated in a message: text, thoughts and calls."""
-    texts = [message.get(name) or "" for name in ("content", "refusal", "reasoning_content")]
-    texts += [text for call in message.get("tool_calls", ()) for text in call[call["type"]].values()]
-    return sum(map(text_bytes, texts))
+def generated_bytes(message: Any) -> int:
+    """Return the UTF-8 size of what the model generated, thoughts once. Raises AttributeError or TypeError for other shapes."""
+    texts = [message.get("content"), message.get("refusal"), message.get("reasoning_content") or message.get("reasoning")]
+    calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
+    for called in (*calls, message.get("function_call") or {}):
+        texts += [called.get("name"), called.get("arguments"), called.get("input")]
+    return sum([text_bytes(text) for text in texts if isinstance(text, str)])
 
 
 def instructions(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:

@@ -210,6 +210,7 @@ class _Thinking(PlacedReasoning):
 def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = None) -> WholeReply:
     """Return the reply in a message object, with its thinking sealed if there is a ``seal``. Raises UnusableResponse."""
     report = report or Report(MESSAGES)
+    report.is_number_of_searches_final = True  # also where a stream was asked for
     try:
         reply = wire.parse_json(body)
         if reply["type"] == "error":
@@ -239,6 +240,8 @@ def _message(blocks: list[Fields], seal: Seal | None) -> Fields:
     ids, calls = set[str](), list[Fields]()
     for block in blocks:
         if block["type"] == "tool_use":
+            if not isinstance(block["name"], str):
+                raise TypeError("a tool without a name")
             function = {"name": block["name"], "arguments": compact_json.dumps_text(block["input"])}
             calls.append({"id": wire.own_id(block["id"], ids), "type": "function", "function": function})
     details = _Thinking(seal).whole(blocks) if seal else []

@@ -160,7 +160,7 @@ class StreamReader(EventReader):
             delta = delta or (index not in self._normalizers and said) or {}
         if index in self._finished:
             reason = None
-            if not _generated_bytes(delta):
+            if not wire.generated_bytes(delta):
                 return None
         is_first = index not in self._normalizers
         normalizer = self._normalizers.setdefault(index, ChoiceNormalizer(self._seal))
@@ -189,7 +189,7 @@ class StreamReader(EventReader):
 
     def _chunk(self, choices: list[dict[str, Any]]) -> Chunk:
         try:
-            text_bytes = sum([_generated_bytes(choice["delta"]) for choice in choices])
+            text_bytes = sum([wire.generated_bytes(choice["delta"]) for choice in choices])
         except (AttributeError, TypeError) as error:
             raise UnusableResponse("an event's choices are not choices") from error
         finished = {choice["index"] for choice in choices if choice["finish_reason"]}
@@ -225,7 +225,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: reported_usage.Re
             raise in_band_error(reply)
         read = [_whole_choice(choice, position, seal) for position, choice in enumerate(reply["choices"])]
         choices, unknown_reason = [choice for choice, _ in read], "".join([unknown for _, unknown in read])
-        text_bytes = sum([_generated_bytes(choice["message"]) for choice in choices])
+        text_bytes = sum([wire.generated_bytes(choice["message"]) for choice in choices])
         if not choices:
             raise ValueError("no choices")
     except wire.MALFORMED as error:
@@ -274,15 +274,6 @@ def read_refusal(status: int, body: bytes) -> tuple[int, str]:
 
 
 # --- Sizes ------------------------------------------------------------------------------------------------------
-
-
-def _generated_bytes(message: Any) -> int:
-    """Return the UTF-8 size of what the model generated, thoughts once. Raises AttributeError or TypeError for other shapes."""
-    texts = [message.get("content"), message.get("refusal"), message.get("reasoning_content") or message.get("reasoning")]
-    calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
-    for called in (*calls, message.get("function_call") or {}):
-        texts += [called.get("name"), called.get("arguments"), called.get("input")]
-    return sum([wire.text_bytes(text) for text in texts if isinstance(text, str)])
 
 
 def _unescaped_text_bytes(text: bytes) -> int:
