@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from completions.request.fields import refuse
@@ -78,8 +79,11 @@ class Adapter:
         return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
-        """Return whether the request keeps a model that reasons of itself from it; in doubt False. The body may be released."""
-        return True  # it has none
+        """Return whether the request keeps a model that reasons of itself from it; in doubt False. The body may be released.
+
+        Here no model reasons: each adapter of models that do says it itself.
+        """
+        return True
 
     def complete(self, call: Call) -> WholeReply:
         """Return the whole reply, or as many embeddings as there are inputs, in their order. Raises ProviderFailed."""
@@ -126,7 +130,7 @@ def status_error(
         error.code = code or error.code
         return error
     if status in (429, 503, 529):
-        return overloaded(headers)
+        return overloaded(headers=headers)
     if status in (408, 504):
         return timed_out()
     return errors.UpstreamFailed("The model's provider failed. Try again later.")
@@ -159,34 +163,13 @@ def client_disconnected(*, upstream_worked: bool) -> ProviderFailed:
     return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.CLIENT_DISCONNECTED)
 
 
-def overloaded(headers: dict[str, str] | None = None) -> errors.UpstreamOverloaded:
-    return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=headers)
-
-
-def refusing(headers: dict[str, str]) -> errors.UpstreamNotAsked:
-    return errors.UpstreamNotAsked("The model's provider takes no requests of this gateway at the moment.", headers=headers)
-
-
-def failing(headers: dict[str, str]) -> errors.UpstreamNotAsked:
-    message = "The gateway does not ask the model's provider at the moment, because requests to it failed."
-    return errors.UpstreamNotAsked(message, headers=headers)
-
-
-def unreachable() -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The model's provider cannot be reached. Try again later.")
-
-
-def not_connectable(headers: dict[str, str] | None = None) -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The gateway cannot connect to the model's provider. Try again later.", headers=headers)
-
-
-def timed_out() -> errors.UpstreamTimeout:
-    return errors.UpstreamTimeout("The model's provider did not answer in time. Try again later.")
-
-
-def unreadable() -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The model's provider sent no readable reply. Try again later.")
-
-
-def broke_off() -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The model's provider broke off its reply. Try again later.")
+overloaded = partial(errors.UpstreamOverloaded, "The model's provider is overloaded.")
+refusing = partial(errors.UpstreamNotAsked, "The model's provider takes no requests of this gateway at the moment.")
+failing = partial(
+    errors.UpstreamNotAsked, "The gateway does not ask the model's provider at the moment, because requests to it failed."
+)
+unreachable = partial(errors.UpstreamFailed, "The model's provider cannot be reached. Try again later.")
+not_connectable = partial(errors.UpstreamFailed, "The gateway cannot connect to the model's provider. Try again later.")
+timed_out = partial(errors.UpstreamTimeout, "The model's provider did not answer in time. Try again later.")
+unreadable = partial(errors.UpstreamFailed, "The model's provider sent no readable reply. Try again later.")
+broke_off = partial(errors.UpstreamFailed, "The model's provider broke off its reply. Try again later.")

@@ -69,7 +69,7 @@ def refusal(routes: Sequence[Route], account_id: UUID) -> tuple[ProviderFailed, 
     seconds = min(wait_seconds(route, account_id) for route in routes)
     headers = errors.retry_after(timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX)))
     if all(local_faults.wait_seconds(route) > 0 for route in routes):
-        return ProviderFailed(base.not_connectable(headers), upstream_worked=False), False
+        return ProviderFailed(base.not_connectable(headers=headers), upstream_worked=False), False
     if all(provider_keys.wait_seconds(route) > 0 for route in routes):
-        return ProviderFailed(base.refusing(headers), upstream_worked=False), False
-    return ProviderFailed(base.failing(headers), upstream_worked=False), True
+        return ProviderFailed(base.refusing(headers=headers), upstream_worked=False), False
+    return ProviderFailed(base.failing(headers=headers), upstream_worked=False), True
