@@ -6,6 +6,7 @@ Owns everything that depends on a provider's wire format. Imports ``completions.
 
 base            Adapter, ProviderFailed, and the errors that the caller sees
 http_adapter    an Adapter that asks over HTTP
+endpoints       where a request to a provider goes, and with which headers
 key_refusals    tells a refusal of our API key from one of a request
 exchange        one HTTP request to a provider: deadlines, and failures in one form; used by all adapters
 reading         a whole response, or events of a stream: heartbeats, bounds, what is forgiven; used by all adapters

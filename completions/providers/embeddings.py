@@ -5,14 +5,17 @@ import math
 import sys
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from completions.chat import ChatRequest, Inputs, WholeReply
+from completions.chat import Call, ChatRequest, Inputs, WholeReply
 from completions.pricing.usage import Usage
+from completions.providers import reading
 from completions.providers.base import Adapter
 from completions.providers.exchange import UnusableResponse
+from completions.providers.http_adapter import HttpAdapter
 from completions.request.fields import refuse
 from gateway_project import large_work
 
@@ -26,6 +29,20 @@ class NoEmbeddings(Adapter):
 
     def check(self, request: ChatRequest) -> None:
         refuse("model", "has no provider that makes embeddings")
+
+
+class EmbeddingsAdapter(HttpAdapter):
+    """The adapter of an API that makes embeddings over HTTP."""
+
+    preamble_tokens_max = 0
+    switches_reasoning_off = Adapter.switches_reasoning_off
+
+    def parse_reply(self, call: Call, body: bytes) -> WholeReply:
+        """Return the reply with its embeddings in the order of the inputs. Raises UnusableResponse."""
+        raise NotImplementedError
+
+    def complete(self, call: Call) -> WholeReply:
+        return reading.read_whole(self.post(call, stream=False), partial(self.parse_reply, call))
 
 
 def inputs(request: ChatRequest) -> Inputs:
@@ -75,11 +92,12 @@ def _vector(written: list[float] | str) -> "array[float]":
     return array("d", numbers)
 
 
-def whole_reply(vectors: list["array[float]"], inputs: Inputs, usage: Usage | None) -> WholeReply:
+def whole_reply(vectors: list["array[float]"], request: ChatRequest, usage: Usage | None) -> WholeReply:
     """Return the reply. Raises UnusableResponse unless it has an embedding for each input, all of the size asked for."""
-    if len(vectors) != inputs.number:
-        raise UnusableResponse(f"it has {len(vectors)} embeddings for {inputs.number} inputs")
+    asked = inputs(request)
+    if len(vectors) != asked.number:
+        raise UnusableResponse(f"it has {len(vectors)} embeddings for {asked.number} inputs")
     sizes = {len(vector) for vector in vectors}
-    if len(sizes) != 1 or 0 in sizes or (inputs.dimensions and inputs.dimensions not in sizes):
+    if len(sizes) != 1 or 0 in sizes or (asked.dimensions and asked.dimensions not in sizes):
         raise UnusableResponse(f"its embeddings have {', '.join(map(str, sorted(sizes)))} numbers, not as many as asked for")
     return WholeReply(choices=[], usage=usage, text_bytes=0, embeddings=vectors)

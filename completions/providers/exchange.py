@@ -109,23 +109,16 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
 
 @step("post")
 def post(
-    call: Call,
-    path: str,
-    headers: dict[str, str],
-    build_fields: BodyBuilder,
-    *,
-    stream: bool,
-    interpret: RefusalInterpreter,
+    call: Call, url: str, headers: dict[str, str], build_body: BodyBuilder, *, stream: bool, interpret: RefusalInterpreter
 ) -> Posted:
-    """Send the built fields as JSON to ``path`` below the base URL. Raises ProviderFailed."""
+    """Send the built body as JSON. Raises ProviderFailed."""
     head = call.head  # not that of an earlier attempt
     head.has_arrived, head.request_id, head.served_tier, head.unrated_tier = False, None, None, ""
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, "Accept-Encoding": http.ACCEPTED_CODING, **headers}
-    url = f"{call.route.base_url}{path}"
     try:
         with large_work.turn(call.request.body.size_bytes):
-            body = compact_json.dumps(build_fields(call, stream=stream))
+            body = compact_json.dumps(build_body(call, stream=stream))
         call.request.body.release()  # nothing may keep its parts now: the wait for the provider may take minutes
         call.opened_seals.clear()
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)

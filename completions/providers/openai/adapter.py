@@ -3,7 +3,8 @@
 from functools import partial
 
 from completions.chat import Call
-from completions.providers import exchange, reading, reported_usage, sealed_reasoning
+from completions.providers import reading, reported_usage, sealed_reasoning
+from completions.providers.endpoints import Endpoint
 from completions.providers.http_adapter import HttpAdapter
 from completions.providers.openai import request
 from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
@@ -12,20 +13,14 @@ from completions.providers.openai.response import StreamReader, parse_reply, rea
 class OpenAIAdapter(HttpAdapter):
     """Passes the choices of a stream on as their bytes. It accepts every request: a provider refuses what it cannot do."""
 
+    endpoint = Endpoint("/chat/completions")
+    body = staticmethod(request.body)
+    read_refusal = staticmethod(read_refusal)
     ignored_fields = staticmethod(request.ignored_fields)
     takes_tiers = staticmethod(request.takes_tiers)
     switches_reasoning_off = staticmethod(request.switches_reasoning_off)
-
-    def post(self, call: Call, *, stream: bool) -> exchange.Posted:
-        return post(call, "/chat/completions", request.body, stream=stream)
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
         parse = partial(parse_reply, seal=seal, report=report)
         return parse, partial(StreamReader, call.request.choices, seal, report)
-
-
-def post(call: Call, path: str, build_fields: exchange.BodyBuilder, *, stream: bool) -> exchange.Posted:
-    """Send a request to one of OpenAI's APIs. Raises ProviderFailed."""
-    headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
-    return exchange.post(call, path, headers, build_fields, stream=stream, interpret=read_refusal)

@@ -9,31 +9,17 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from completions.chat import Call, Inputs, WholeReply
+from completions.chat import Call, WholeReply
 from completions.pricing.usage import Usage
-from completions.providers import embeddings, reading, reported_usage
-from completions.providers.base import Adapter
+from completions.providers import embeddings, reported_usage
+from completions.providers.endpoints import Endpoint
 from completions.providers.exchange import UnusableResponse
-from completions.providers.openai.adapter import post
+from completions.providers.openai.response import read_refusal
+from completions.request.fields import Fields
 
 _NUMBER_BYTES_MAX = 24  # as OpenAI writes it: on a line of its own
 _COMMON_DIMENSIONS_MAX = 3_072
 _SENT = ("input", "dimensions", "user")
-
-
-class OpenAIEmbeddings(Adapter):
-    def complete(self, call: Call) -> WholeReply:
-        posted = post(call, "/embeddings", _body, stream=False)
-        inputs, report = embeddings.inputs(call.request), reported_usage.of(call)
-        return reading.read_whole(posted, lambda body: parse_reply(body, inputs, report))
-
-
-def _body(call: Call, *, stream: bool) -> dict[str, Any]:
-    fields, inputs = call.request.fields, embeddings.inputs(call.request)
-    given = {name: fields[name] for name in _SENT if fields.get(name) is not None}
-    numbers = inputs.number * (inputs.dimensions or _COMMON_DIMENSIONS_MAX)
-    encoding = "base64" if numbers * _NUMBER_BYTES_MAX > settings.UPSTREAM_REPLY_BYTES_MAX else "float"
-    return {"model": call.route.upstream_model, **given, "encoding_format": encoding}
 
 
 class _Item(msgspec.Struct):
@@ -46,12 +32,22 @@ class _Reply(msgspec.Struct):
     usage: Any = None
 
 
-def parse_reply(body: bytes, inputs: Inputs, report: reported_usage.Report) -> WholeReply:
-    """Return the reply with its embeddings in the order of the inputs. Raises UnusableResponse."""
-    reply = embeddings.decode(body, _Reply)
-    found = {place if item.index is None else item.index: item.embedding for place, item in enumerate(reply.data)}
-    if sorted(found) != list(range(len(reply.data))):
-        raise UnusableResponse("the indexes of its embeddings are not 0, 1, 2 and so on")
-    vectors = embeddings.read([found[index] for index in sorted(found)])
-    tokens = report.tokens_of_inputs(reply.usage)
-    return embeddings.whole_reply(vectors, inputs, None if tokens is None else Usage(tokens, 0))
+class OpenAIEmbeddings(embeddings.EmbeddingsAdapter):
+    endpoint = Endpoint("/embeddings")
+    read_refusal = staticmethod(read_refusal)
+
+    def body(self, call: Call, *, stream: bool) -> Fields:
+        fields, inputs = call.request.fields, embeddings.inputs(call.request)
+        given = {name: fields[name] for name in _SENT if fields.get(name) is not None}
+        numbers = inputs.number * (inputs.dimensions or _COMMON_DIMENSIONS_MAX)
+        encoding = "base64" if numbers * _NUMBER_BYTES_MAX > settings.UPSTREAM_REPLY_BYTES_MAX else "float"
+        return {"model": call.route.upstream_model, **given, "encoding_format": encoding}
+
+    def parse_reply(self, call: Call, body: bytes) -> WholeReply:
+        reply = embeddings.decode(body, _Reply)
+        found = {place if item.index is None else item.index: item.embedding for place, item in enumerate(reply.data)}
+        if sorted(found) != list(range(len(reply.data))):
+            raise UnusableResponse("the indexes of its embeddings are not 0, 1, 2 and so on")
+        vectors = embeddings.read([found[index] for index in sorted(found)])
+        tokens = reported_usage.of(call).tokens_of_inputs(reply.usage)
+        return embeddings.whole_reply(vectors, call.request, None if tokens is None else Usage(tokens, 0))

@@ -5,11 +5,8 @@ from typing import Any
 from completions.chat import ChatRequest
 from completions.inbound.messages import request as messages
 from completions.inbound.responses import request as responses
-from completions.providers import ADAPTERS, custom_tools
-from completions.providers.anthropic import adapter as anthropic
-from completions.providers.gemini import request as gemini
-from completions.providers.openai import request as openai
-from completions.providers.openai.responses import request as openai_responses
+from completions.providers import ADAPTERS
+from completions.providers.http_adapter import HttpAdapter
 from completions.request import schema
 from tests.completions.offers import make_call, make_offer
 
@@ -24,12 +21,6 @@ PROVIDERS = {
     "mistral": ("openai", "https://api.mistral.ai/v1", "mistral-large"),
     "own": ("openai", "http://127.0.0.1:9", "m"),
 }
-_BODIES = {
-    "anthropic": anthropic._body,
-    "gemini": gemini.body,
-    "openai": openai.body,
-    "openai-responses": openai_responses.body,
-}
 
 
 def sent(provider: str, language: str = "chat", **fields: Any) -> tuple[dict[str, Any], str]:
@@ -39,10 +30,11 @@ def sent(provider: str, language: str = "chat", **fields: Any) -> tuple[dict[str
     """
     request, rename = _READERS[language]({"model": "acme/m", **fields})
     kind, base_url, model = PROVIDERS[provider]
-    call = custom_tools.in_call(make_call(request, make_offer(kind, model, base_url=base_url), 4_000))
-    ADAPTERS[kind].check(request)
-    ignored = ADAPTERS[kind].ignored_fields(call)
-    return _BODIES[kind](call, stream=False), ", ".join(dict.fromkeys(rename(name) for name in ignored))
+    call, adapter = make_call(request, make_offer(kind, model, base_url=base_url), 4_000), ADAPTERS[kind]
+    assert isinstance(adapter, HttpAdapter)
+    adapter.check(request)
+    ignored = adapter.ignored_fields(call)
+    return adapter.body(call, stream=False), ", ".join(dict.fromkeys(rename(name) for name in ignored))
 
 
 def _chat(body: dict[str, Any]) -> tuple[ChatRequest, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from completions.chat import NO_RULES
 from completions.inbound.messages import request as messages
 from completions.providers import ADAPTERS, model_rules
-from completions.providers.anthropic.adapter import _body as claude_body
+from completions.providers.anthropic.adapter import AnthropicAdapter
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.responses import request as responses_request
 from completions.request import schema
@@ -390,7 +390,7 @@ def test_no_request_for_a_model_of_5_5_has_what_it_refuses(model, chat, asked):
         schema.parse({"model": "acme/m", **chat}),
         messages.parse({"model": "acme/m", "max_tokens": 4_000, **asked})[0],
     ):
-        sent = claude_body(make_call(request, offer, 4_000), stream=False)
+        sent = AnthropicAdapter().body(make_call(request, offer, 4_000), stream=False)
         assert not sent.keys() & {"temperature", "top_p", "top_k"}
         assert sent["messages"][-1]["role"] == "user"
         kind, level = sent.get("thinking", {}).get("type"), sent.get("output_config", {}).get("effort")

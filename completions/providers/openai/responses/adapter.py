@@ -3,8 +3,9 @@
 from functools import partial
 
 from completions.chat import Call
-from completions.providers import exchange, reading, reported_usage, sealed_reasoning
-from completions.providers.openai.adapter import OpenAIAdapter, post
+from completions.providers import reading, reported_usage, sealed_reasoning
+from completions.providers.endpoints import Endpoint
+from completions.providers.openai.adapter import OpenAIAdapter
 from completions.providers.openai.responses import request
 from completions.providers.openai.responses.response import StreamReader, parse_reply
 
@@ -12,15 +13,13 @@ from completions.providers.openai.responses.response import StreamReader, parse_
 class OpenAIResponsesAdapter(OpenAIAdapter):
     """Sends back what a model reasoned, and searches the web, which chat completions cannot."""
 
+    endpoint = Endpoint("/responses")
     speaks_responses = True
     check = staticmethod(request.check)
+    body = staticmethod(request.body)
     ignored_fields = staticmethod(request.ignored_fields)
-
-    def post(self, call: Call, *, stream: bool) -> exchange.Posted:
-        return post(call, "/responses", request.body, stream=stream)
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
-        searches = call.request.web_search is not None
-        parse = partial(parse_reply, seal=seal, searches=searches, report=report)
-        return parse, partial(StreamReader, seal, searches=searches, report=report)
+        asked = {"seal": seal, "searches": call.request.web_search is not None, "report": report}
+        return partial(parse_reply, **asked), partial(StreamReader, **asked)

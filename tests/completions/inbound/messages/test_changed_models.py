@@ -6,6 +6,7 @@ import pytest
 
 from completions.inbound.messages import request
 from completions.providers import ADAPTERS
+from completions.providers.http_adapter import HttpAdapter
 from completions.request.messages import as_reminder
 from gateway_project.errors import InvalidRequest
 from tests.completions.offers import make_call, make_offer
@@ -37,14 +38,9 @@ def sent(
     """Return what the provider is sent, and the fields that it is not sent."""
     chat, _ = request.parse({"model": "acme/m", "max_tokens": 4_000, "messages": list(messages), **fields})
     adapter, asked = ADAPTERS[kind], make_call(chat, make_offer(kind, model), max_tokens)
+    assert isinstance(adapter, HttpAdapter)
     ignored = adapter.ignored_fields(asked)
-    if kind == "openai":
-        from completions.providers.openai.request import body
-    elif kind == "gemini":
-        from completions.providers.gemini.request import body
-    else:
-        from completions.providers.anthropic.adapter import _body as body
-    return body(asked, stream=False), ignored
+    return adapter.body(asked, stream=False), ignored
 
 
 # --- Instructions in the middle of a conversation -------------------------------------------------------------------

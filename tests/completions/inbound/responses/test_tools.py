@@ -7,7 +7,7 @@ import pytest
 
 from completions.inbound.responses import output, places, request
 from completions.inbound.responses.output import Output
-from completions.providers.anthropic.adapter import _body as anthropic_body
+from completions.providers.anthropic.adapter import AnthropicAdapter
 from completions.providers.gemini import request as gemini_request
 from completions.providers.openai import request as openai_request
 from gateway_project.errors import InvalidRequest
@@ -242,7 +242,8 @@ def test_a_custom_tool_is_a_function_where_a_provider_has_none_and_its_call_is_c
     history = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "a"}
     result = {"type": "custom_tool_call_output", "call_id": "c", "output": "done"}
     asked = read(history, result, tools=[PATCH], tool_choice={"type": "custom", "name": "apply_patch"})
-    anthropic = anthropic_body(make_call(asked[0], make_offer("anthropic", "claude-haiku-4-5"), 100), stream=False)
+    call = make_call(asked[0], make_offer("anthropic", "claude-haiku-4-5"), 100)
+    anthropic = AnthropicAdapter().body(call, stream=False)
     [tool] = anthropic["tools"]
     assert (tool["name"], tool["input_schema"]["required"]) == ("apply_patch", ["input"])
     assert "start: /a/" in tool["description"]
