@@ -1306,7 +1306,7 @@ mutant(
 mutant(
     "reasoning_comes_first",
     "A model's reasoning is sent back before all text, and not where the model reasoned.",
-    code("completions.providers.placed_reasoning:PlacedReasoning.begin", "self._at = at", "self._at = (0, 0)"),
+    code("completions.providers.sealed_reasoning:PlacedReasoning.begin", "self._at = at", "self._at = (0, 0)"),
     f"{TURNS}::test_gpt_goes_on_reasoning_after_each_result_of_a_tool[Chat-whole]",
     f"{TURNS}::test_claude_thinks_after_each_result_of_a_tool[adaptive-Chat-whole]",
 )

@@ -7,20 +7,18 @@ Owns everything that depends on a provider's wire format. Imports ``completions.
 base            Adapter, ProviderFailed, and the errors that the caller sees
 http_adapter    an Adapter that asks over HTTP
 endpoints       where a request to a provider goes, and with which headers
-key_refusals    tells a refusal of our API key from one of a request
 exchange        one HTTP request to a provider: deadlines, and failures in one form; used by all adapters
 reading         a whole response, or events of a stream: heartbeats, bounds, what is forgiven; used by all adapters
 error_body      what a provider says about an error, in any of its shapes
-error_meanings  what errors mean to callers: refusals of content and prompts that are too long, in everybody's codes and words
+error_meanings  what errors mean: refusals of content, prompts that are too long, refusals of our API key, in everybody's words
 masking         masks keys, hosts, accounts and the provider's names of models in what it says
 call_ids        ties results to their calls, and makes ids that a provider takes
 custom_tools    custom tools as functions, for providers that have none
-sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply
+sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply with its place there
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 model_rules     what each generation of models takes, and refuses
 finish_reasons  why a model stopped, in the words of each provider
 translated_streams  what the streams of the formats other than OpenAI's chat have in common
-placed_reasoning  reasoning that a provider takes back in its place alone
 whole_replies   a whole reply of the chunks of a stream, and the other way round
 sse             the framing of event streams, in and out
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from completions.chat import Call, Chunk
 from completions.pricing.usage import Usage
-from completions.providers import base, error_body, key_refusals, masking, sse
+from completions.providers import base, error_body, error_meanings, masking, sse
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import errors, large_work, logs
@@ -177,14 +177,14 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
         upstream_worked=False,
         kind=kind,
         wait_seconds=wait,
-        key_refusal=_key_refusal(status, body[: key_refusals.TEXT_BYTES_MAX].decode(errors="replace"), reason),
+        key_refusal=_key_refusal(status, body[: error_meanings.KEY_TEXT_BYTES_MAX].decode(errors="replace"), reason),
         status=response.status,
         reason=kept_reason,
     )
 
 
 def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
-    return (status, reason) if key_refusals.is_about_key(status, text) else None
+    return (status, reason) if error_meanings.is_about_key(status, text) else None
 
 
 def _status_error(call: Call, status: int, error: UpstreamError, headers: dict[str, str] | None = None) -> errors.ApiError:

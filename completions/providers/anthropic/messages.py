@@ -8,7 +8,7 @@ that are not a JSON object.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from completions.providers import call_ids, placed_reasoning, wire
+from completions.providers import call_ids, sealed_reasoning, wire
 from completions.request import media, prompt
 from completions.request.fields import Fields, refuse
 
@@ -43,7 +43,7 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
     for index, turn in enumerate(turns):
         blocks = turn["content"]
         if index in thoughts:
-            blocks = placed_reasoning.place(blocks, thoughts[index], "block", lambda block: block.get("text"), _with_text)
+            blocks = sealed_reasoning.place(blocks, thoughts[index], "block", lambda block: block.get("text"), _with_text)
         if blocks := without_blank(blocks):
             _add(said, turn["role"], blocks)
     if not said:

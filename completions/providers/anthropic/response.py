@@ -10,9 +10,8 @@ from completions.estimates import cost
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, in_band_error
-from completions.providers.placed_reasoning import PlacedReasoning
 from completions.providers.reported_usage import MESSAGES, Report
-from completions.providers.sealed_reasoning import Seal
+from completions.providers.sealed_reasoning import PlacedReasoning, Seal
 from completions.providers.translated_streams import StreamedCall, TranslatedStream
 from completions.request.fields import Fields
 from gateway_project.text import compact_json

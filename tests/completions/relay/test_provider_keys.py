@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from completions.catalog import lookup
 from completions.models import Provider, RoutableAlias
-from completions.providers import key_refusals
+from completions.providers import error_meanings
 from completions.relay import circuit_breaker, provider_keys
 from gateway_project import secretbox
 from rankings.models import Source
@@ -394,4 +394,4 @@ def test_admin_says_that_the_key_is_refused_and_can_use_it_again(api, upstream, 
     ],
 )
 def test_words_tell_a_refused_key_from_a_refused_request(status, words, is_about_key):
-    assert key_refusals.is_about_key(status, words) is is_about_key
+    assert error_meanings.is_about_key(status, words) is is_about_key

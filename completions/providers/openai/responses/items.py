@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from completions.providers import call_ids, placed_reasoning
+from completions.providers import call_ids, sealed_reasoning
 from completions.request import media
 from completions.request.fields import Fields, refuse
 
@@ -56,7 +56,7 @@ def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: R
         content += _calls(message, path, custom_ids)
         if reasoned:
             reasoning += reasoned(message)
-    return placed_reasoning.place(content, reasoning, "item", _text, _with_text) if reasoning else content
+    return sealed_reasoning.place(content, reasoning, "item", _text, _with_text) if reasoning else content
 
 
 def _said(message: Fields) -> Iterator[Item]:

@@ -10,9 +10,8 @@ from completions.pricing.usage import Usage
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse
-from completions.providers.placed_reasoning import PlacedReasoning
 from completions.providers.reported_usage import Report
-from completions.providers.sealed_reasoning import Seal
+from completions.providers.sealed_reasoning import PlacedReasoning, Seal
 from completions.providers.translated_streams import StreamedCall, TranslatedStream
 from completions.request.fields import Fields
 
