@@ -67,16 +67,21 @@ class ChoiceNormalizer:
                 delta["tool_calls"] = told
         return delta
 
-    def missing_arguments(self, reason: str) -> Fields:
-        """Return the delta of a choice that ends for this reason with calls whose tools have no parameters."""
+    def add_arguments(self, told: Fields, reason: str, *, is_whole: bool = False) -> None:
+        """Add those of tools without parameters to the last delta, or to the message, of a choice that ends for this reason."""
         if reason in _CUT_OFF:
-            return {}
+            return
         if not all([call.name for call in self._tool_calls]):
             raise UnusableResponse("a call has no name")
-        calls = enumerate(self._tool_calls)
-        missing = [{"index": index, "function": {"arguments": "{}"}} for index, call in calls if call.lacks_arguments]
-        is_old = self._function_call and self._function_call.lacks_arguments
-        return {**({"tool_calls": missing} if missing else {}), **({"function_call": {"arguments": "{}"}} if is_old else {})}
+        if self._function_call and self._function_call.lacks_arguments:
+            told["function_call"] = {**(told.get("function_call") or {}), "arguments": "{}"}
+        calls = told.get("tool_calls") or []
+        known = {place if is_whole else call["index"]: call for place, call in enumerate(calls)}
+        for index, tool_call in enumerate(self._tool_calls):
+            if tool_call.lacks_arguments:
+                call = known.get(index) or {"index": index}
+                call["function"] = {**(call.get("function") or {}), "arguments": "{}"}
+                told["tool_calls"] = calls = calls if index in known else [*calls, call]
 
     def finish_reason(self, reason: Any) -> str:
         """Return the finish reason in OpenAI's words. Raises InBandError for one that says that the reply is not complete."""

@@ -172,7 +172,7 @@ class StreamReader(EventReader):
             if normalizer.unknown_reason:
                 self.unknown_reason = normalizer.unknown_reason
             if normalizer.has_calls:
-                _add_arguments(delta, normalizer.missing_arguments(reason))
+                normalizer.add_arguments(delta, reason)
         return {**choice, "index": index, "delta": delta, "finish_reason": reason}
 
     def _finish_unfinished(self) -> list[Chunk]:
@@ -183,7 +183,7 @@ class StreamReader(EventReader):
                 if normalizer.is_broken_off:
                     raise UnusableResponse("the stream ended within the arguments of a call")
                 delta, reason = normalizer.delta({}, is_last=True), normalizer.finish_reason(None)
-                _add_arguments(delta, normalizer.missing_arguments(reason))
+                normalizer.add_arguments(delta, reason)
                 chunks.append(self._chunk([{"index": index, "delta": delta, "finish_reason": reason}]))
         return chunks
 
@@ -246,20 +246,8 @@ def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> t
         raise UnusableResponse("the reply ended within the arguments of a call")
     reason = normalizer.finish_reason(choice.get("finish_reason"))
     if normalizer.has_calls:
-        _add_arguments(message, normalizer.missing_arguments(reason))
+        normalizer.add_arguments(message, reason, is_whole=True)
     return {**choice, "index": index, "message": message, "finish_reason": reason}, normalizer.unknown_reason
-
-
-def _add_arguments(message: dict[str, Any], missing: dict[str, Any]) -> None:
-    """Add the arguments of calls to a message or a delta, which may have another part of the same calls."""
-    if "function_call" in missing:
-        message["function_call"] = {**(message.get("function_call") or {}), **missing["function_call"]}
-    calls = {call.get("index", place): call for place, call in enumerate(message.get("tool_calls") or [])}
-    for call in missing.get("tool_calls", ()):
-        known = calls.setdefault(call["index"], call)
-        known["function"] = {**(known.get("function") or {}), **call["function"]}
-    if calls:
-        message["tool_calls"] = list(calls.values())
 
 
 # --- Refusals ---------------------------------------------------------------------------------------------------

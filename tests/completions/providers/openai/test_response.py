@@ -324,6 +324,12 @@ def test_call_of_a_whole_reply_has_arguments():
     assert call["function"] == {"name": "f", "arguments": "{}"}
 
 
+def test_calls_of_a_whole_reply_that_are_numbered_alike_are_all_there():
+    calls = [{"index": 0, "id": name, "type": "function", "function": {"name": name, "arguments": "{}"}} for name in "ab"]
+    [told_choice] = parse_reply(json.dumps({"choices": [{"message": {"tool_calls": calls}}]}).encode()).choices
+    assert told_choice["message"]["tool_calls"] == calls
+
+
 def test_reply_without_choices_is_unusable():
     with pytest.raises(UnusableResponse, match="14 bytes are not a chat completion"):
         parse_reply(b'{"choices":[]}')
