@@ -5,6 +5,8 @@ Owns everything that depends on a provider's wire format. Imports ``completions.
 ``completions.chat`` and ``gateway_project``; knows nothing of routes, holds and the database.
 
 base            Adapter, ProviderFailed, and the errors that the caller sees
+adapters        the adapters of chat, one for each wire format
+embeddings      the adapters of embeddings
 http_adapter    an Adapter that asks over HTTP
 endpoints       where a request to a provider goes, and with which headers
 exchange        one HTTP request to a provider: deadlines, and failures in one form; used by all adapters
@@ -24,14 +26,12 @@ sse             the framing of event streams, in and out
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks
 reported_usage  how providers spell their counts, and what these mean, by host
 served_tiers    which service tier served, in the words of each provider
-embeddings      what replies with embeddings have in common
 echo            a provider without a network, for development and tests
-openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;
-           response (``parse_reply``, ``StreamReader``); and embeddings, where it has them. OpenAI has a second
-           API, in ``openai.responses``
+openai, anthropic, gemini  a folder each, with the same modules and names: request (``check``, ``body``); messages;
+           response (``parse_reply``, ``StreamReader``). OpenAI has a second API, in ``openai.responses``
 
 To add a provider that speaks another format:
-1. Write the folder, with these modules. ``docs/providers.md`` tells what an adapter has to take care of.
+1. Write the folder, with these modules, and its adapter. ``docs/providers.md`` tells what an adapter has to take care of.
 2. Rely on ``completions.request.schema`` for the shape of the request; refuse only what this provider cannot do.
 3. Name the adapter in ``ADAPTERS`` below and in ``Provider.Kind``, which needs a migration.
 4. Test it against a real HTTP server with scripts of its replies, as ``tests/completions/providers/gemini`` does, and add a row
@@ -39,15 +39,10 @@ To add a provider that speaks another format:
 """
 
 from completions.chat import Call
-from completions.providers.anthropic.adapter import AnthropicAdapter
+from completions.providers.adapters import AnthropicAdapter, GeminiAdapter, OpenAIAdapter, OpenAIResponsesAdapter
 from completions.providers.base import Adapter
 from completions.providers.echo import EchoAdapter, EchoEmbeddings
-from completions.providers.embeddings import NoEmbeddings
-from completions.providers.gemini.adapter import GeminiAdapter
-from completions.providers.gemini.embeddings import GeminiEmbeddings
-from completions.providers.openai.adapter import OpenAIAdapter
-from completions.providers.openai.embeddings import OpenAIEmbeddings
-from completions.providers.openai.responses.adapter import OpenAIResponsesAdapter
+from completions.providers.embeddings import GeminiEmbeddings, NoEmbeddings, OpenAIEmbeddings
 
 ADAPTERS: dict[str, Adapter] = {
     "openai": OpenAIAdapter(),

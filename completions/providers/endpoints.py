@@ -26,3 +26,15 @@ class Endpoint(NamedTuple):
         if "{model}" in path:
             path = path.replace("{model}", quote(model, safe=""))
         return f"{base_url}{path}", {self.key_header: self.key_form.format(api_key)} if api_key else {}
+
+
+OPENAI = Endpoint("/chat/completions")
+OPENAI_RESPONSES = Endpoint("/responses")
+OPENAI_EMBEDDINGS = Endpoint("/embeddings")
+OPENAI_MODELS = Endpoint("/models")
+ANTHROPIC = Endpoint("/v1/messages", key_header="x-api-key", key_form="{}")
+_METHODS = "/v1beta/models/{model}:"
+GEMINI = Endpoint(
+    f"{_METHODS}generateContent", f"{_METHODS}streamGenerateContent?alt=sse", key_header="x-goog-api-key", key_form="{}"
+)
+GEMINI_EMBEDDINGS = GEMINI._replace(path=f"{_METHODS}batchEmbedContents", stream_path="")

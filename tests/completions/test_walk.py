@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from billing.ledger import holds, writer
-from completions.providers.openai.adapter import OpenAIAdapter
+from completions.providers.adapters import OpenAIAdapter
 from tests import chat
 
 ROOT = Path(__file__).resolve().parent.parent.parent

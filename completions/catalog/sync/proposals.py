@@ -24,7 +24,7 @@ from completions.catalog.sync import diff, parse
 from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
 from completions.pricing.rates import RateSheet
-from completions.providers.endpoints import Endpoint
+from completions.providers.endpoints import OPENAI_MODELS
 from gateway_project import secretbox
 from gateway_project.db import pool
 from gateway_project.net import background_http
@@ -34,7 +34,6 @@ logger = logging.getLogger("gateway.catalog")
 
 Kind, State = CatalogProposal.Kind, CatalogProposal.State
 LIMITS = background_http.Limits(redirects=0)
-_LIST = Endpoint("/models")  # of servers that speak OpenAI's API
 _ETAG_CHARACTERS_MAX = 200
 
 
@@ -77,7 +76,7 @@ def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -
     ``can_apply``: apply at once what the rule allows. ``accepts_losses``: a list that lost much does not fail.
     """
     stored = stored_list(provider) or UpstreamList(provider=provider)
-    url, _ = _LIST.address(provider.base_url.rstrip("/"), "")
+    url, _ = OPENAI_MODELS.address(provider.base_url.rstrip("/"), "")
     if stored.url != url:
         stored = UpstreamList(provider=provider, url=url)
     try:
@@ -115,7 +114,7 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
     try:
         key = provider.read_api_key()
         pool.release_connection()  # the provider may take minutes
-        url, headers = _LIST.address(provider.base_url.rstrip("/"), key)
+        url, headers = OPENAI_MODELS.address(provider.base_url.rstrip("/"), key)
         with closing(background_http.Client(headers, LIMITS)) as client:
             document = client.get(url, {"If-None-Match": stored.etag} if stored.etag else {})
         if document is None:

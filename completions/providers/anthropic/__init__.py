@@ -2,7 +2,6 @@
 
 POST {base_url}/v1/messages; a stream is server-sent events, typed, that end with message_stop.
 
-adapter   AnthropicAdapter: sends the request and reads the reply
 request   the body of the request, and what cannot be asked of Anthropic
 messages  OpenAI's messages as instructions and turns of blocks
 fallbacks  the nearest that a model takes instead of what it refuses

@@ -2,11 +2,9 @@
 
 POST {base_url}/chat/completions; a stream is server-sent events that end with [DONE].
 
-adapter      OpenAIAdapter: sends the request and reads the reply
 request      the body of the request, and in what hosts differ from OpenAI (``QUIRKS``)
 messages     messages without the fields that some providers refuse
 response     whole replies, the events of a stream, refusals
-embeddings   POST {base_url}/embeddings
 normal_form  the one form of thoughts, tool calls and finish reasons
 responses    the other API, a folder of its own
 """

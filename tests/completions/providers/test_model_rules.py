@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from completions.chat import NO_RULES
 from completions.inbound.messages import request as messages
 from completions.providers import ADAPTERS, model_rules
-from completions.providers.anthropic.adapter import AnthropicAdapter
+from completions.providers.adapters import AnthropicAdapter
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.responses import request as responses_request
 from completions.request import schema

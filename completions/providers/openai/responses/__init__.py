@@ -3,7 +3,6 @@
 POST {base_url}/responses; a stream is server-sent events that end with response.completed. Nothing is stored there: what the
 model reasoned comes encrypted, and is sent back.
 
-adapter   OpenAIResponsesAdapter: sends the request and reads the reply
 request   the body of the request, and what cannot be asked of this API
 items     messages as items of the input
 response  whole replies, the events of a stream, usage, errors

@@ -7,7 +7,7 @@ import pytest
 
 from completions.inbound.responses import output, places, request
 from completions.inbound.responses.output import Output
-from completions.providers.anthropic.adapter import AnthropicAdapter
+from completions.providers.adapters import AnthropicAdapter
 from completions.providers.gemini import request as gemini_request
 from completions.providers.openai import request as openai_request
 from gateway_project.errors import InvalidRequest

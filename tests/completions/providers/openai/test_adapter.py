@@ -10,7 +10,7 @@ import pytest
 
 from completions.catalog import file as catalog_file
 from completions.catalog import lookup
-from completions.providers.openai.adapter import OpenAIAdapter
+from completions.providers.adapters import OpenAIAdapter
 from completions.providers.openai.request import QUIRKS
 from tests import factories
 from tests.chat import prompt_bytes, reasoning
