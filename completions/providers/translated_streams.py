@@ -21,14 +21,8 @@ class StreamedCall:
     member: str = "arguments"
     has_input: bool = False
 
-    def first_delta(self, own_id: str, name: str) -> Fields:
-        return self._delta({"id": own_id, "type": self.kind, self.kind: {"name": name, self.member: ""}})
-
-    def delta(self, text: str) -> Fields:
-        return self._delta({self.kind: {self.member: text}})
-
-    def _delta(self, fields: Fields) -> Fields:
-        return {"tool_calls": [{"index": self.number, **fields}]}
+    def delta(self, beginning: Fields, called: Fields) -> Fields:
+        return {"tool_calls": [{"index": self.number, **beginning, self.kind: called}]}
 
 
 class TranslatedStream(EventReader):
@@ -72,14 +66,15 @@ class TranslatedStream(EventReader):
 
     def _begin_call(self, index: int, call: StreamedCall, given_id: Any, name: str) -> list[Chunk]:
         self._calls[index] = call
-        return self._generated(call.first_delta(wire.own_id(given_id, self._ids), name), name)
+        beginning = {"id": wire.own_id(given_id, self._ids), "type": call.kind}
+        return self._generated(call.delta(beginning, {"name": name, call.member: ""}), name)
 
     def _called(self, index: int, text: str) -> list[Chunk]:
         call = self._calls.get(index)
         if call is None or not text:
             return []
         call.has_input = True
-        return self._generated(call.delta(text), text)
+        return self._generated(call.delta({}, {call.member: text}), text)
 
     def _usage(self, usage: Usage | None) -> list[Chunk]:
         return [Chunk(b"[]", usage=usage)] if usage else []
