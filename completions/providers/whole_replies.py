@@ -49,17 +49,12 @@ def _add(whole: Fields, piece: Fields) -> None:
 
 def _add_item(known: list[Any], item: Any) -> None:
     """Add an item to a list, or to the item with its index."""
-    index, same = item.get("index") if isinstance(item, dict) else None, []
-    if index is not None:
-        same = [
-            each
-            for each in known
-            if isinstance(each, dict) and each.get("index") == index and each.get("type") == item.get("type", each.get("type"))
-        ]
-    if same:
-        _add(same[-1], item)
-    else:
-        known.append(item)
+    index = item.get("index") if isinstance(item, dict) else None
+    for each in reversed(known if index is not None else []):
+        if isinstance(each, dict) and each.get("index") == index and each.get("type") == item.get("type", each.get("type")):
+            _add(each, item)
+            return
+    known.append(item)
 
 
 def _join(whole: Fields) -> None:
