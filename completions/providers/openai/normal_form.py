@@ -36,17 +36,13 @@ class ChoiceNormalizer:
     def __init__(self, seal: Seal | None = None) -> None:
         self._seal = seal
         self._details: dict[tuple[str, str], str] = {}  # the text of details whose secret has not come, by type and index
-        self._tags = _ThoughtTags()
+        self.tags = _ThoughtTags()
         self._tool_calls: list[_ToolCall] = []
         self._ids: set[str] = set()
         self._places: dict[int, int] = {}  # the index that the provider gave to a tool call -> its index here
         self._function_call: _ToolCall | None = None
         self.has_calls = False
         self.unknown_reason = ""  # the provider's finish reason, if it is in no table
-
-    def begins_plain(self, text: bytes) -> bool:
-        """Return whether later text is in the normal form as it is, given the next text as in JSON."""
-        return self._tags.is_content or self._tags.begins_content(text)
 
     def message(self, message: Fields) -> Fields:
         """Return a whole message in the normal form."""
@@ -117,9 +113,9 @@ class ChoiceNormalizer:
         for name in _TEXTS:
             if (text := message.get(name)) and type(text) is not str:
                 raise TypeError(f"{name} is no text")
-        if not self._tags.is_content and (content or thoughts or is_last):
+        if not self.tags.is_content and (content or thoughts or is_last):
             # A provider that tells thoughts apart itself leaves no tags in the content.
-            tagged, text = self._tags.split(content or "", is_last=is_last, has_tags=not thoughts)
+            tagged, text = self.tags.split(content or "", is_last=is_last, has_tags=not thoughts)
             thoughts += tagged
             if text or content:
                 message["content"] = text
@@ -255,7 +251,8 @@ class _ThoughtTags:
 
     def begins_content(self, text: bytes) -> bool:
         """Return whether this text, as in JSON, begins the content, and no tag. Some providers write "<" as an escape."""
-        self.is_content = bool(text) and text[:1] not in b"<\\ " and not self._close and not self._held
+        begins = bool(text) and text[:1] not in b"<\\ " and not self._close and not self._held
+        self.is_content = self.is_content or begins
         return self.is_content
 
     def split(self, text: str, *, is_last: bool, has_tags: bool = True) -> tuple[str, str]:

@@ -146,7 +146,7 @@ class StreamReader(EventReader):
     def _begins_plain(self, text: bytes) -> bool:
         """Return whether the first choice needs no more normalizing, given the next text of it as in JSON."""
         normalizer = self._normalizers.get(0)
-        self._is_plain = normalizer is not None and normalizer.begins_plain(text)
+        self._is_plain = normalizer is not None and normalizer.tags.begins_content(text)
         return self._is_plain
 
     def _normalized(self, choice: dict[str, Any]) -> dict[str, Any] | None:
