@@ -6,7 +6,6 @@
 from completions.chat import ModelRules
 from completions.providers.model_rules import CONTINUE
 from completions.request.fields import Fields
-from completions.request.reasoning import EFFORTS
 
 _ANY = "Reply to this request with a call of at least one of the tools, and not in words alone."
 _ONE = "Reply to this request with a call of the tool {name}, and not in words alone."
@@ -47,12 +46,3 @@ def is_prefilled(turns: list[Fields]) -> bool:
     if isinstance(content, str):
         return True
     return content[-1]["type"] == "text" and not any(block["type"] == "server_tool_use" for block in content)
-
-
-def lowest_effort(rules: ModelRules) -> Fields:
-    """Return the effort of a model whose thinking cannot be switched off."""
-    return {"effort": rules.efforts[0]} if rules.efforts else {}
-
-
-def is_above(effort: str, highest: str) -> bool:
-    return EFFORTS.index(effort) > EFFORTS.index(highest)

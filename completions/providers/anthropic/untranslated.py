@@ -16,7 +16,7 @@ from completions.providers.model_rules import PREFILL, nearest_effort
 from completions.request import media
 from completions.request.fields import Fields
 from completions.request.messages import as_reminder
-from completions.request.reasoning import THINKING_TOKENS_MIN
+from completions.request.reasoning import EFFORTS, THINKING_TOKENS_MIN
 
 _NOT_SENT = frozenset({"context_management", "echo", "models", "provider"})  # the gateway's own, and what asks for nothing
 # The betas that change neither the price nor what is kept, beside those of the computer. Others do, such as a longer context
@@ -142,7 +142,7 @@ def _reasoning(call: Call, given: Fields, rules: ModelRules) -> tuple[Fields, Fi
     thinking, unheeded = _thinking(call, given, asked, rules)
     effort = config.get("effort") or _implied_effort(call, asked, thinking, rules)
     level = nearest_effort(effort, rules) if effort else None
-    if level and thinking.get("type") in _OFF and fallbacks.is_above(level, rules.off_effort_max):
+    if level and thinking.get("type") in _OFF and EFFORTS.index(level) > EFFORTS.index(rules.off_effort_max):
         level = rules.off_effort_max
     is_budget = asked.get("type") == "adaptive" and thinking.get("type") == "enabled"  # which spends about as much
     if config.get("effort") not in (None, level) and not is_budget:
@@ -176,11 +176,11 @@ def _thinking(call: Call, given: Fields, asked: Fields, rules: ModelRules) -> tu
 def _implied_effort(call: Call, asked: Fields, thinking: Fields, rules: ModelRules) -> str | None:
     """Return the effort that is nearest to a budget which the model does not take, up to the default; the lowest for "off"."""
     if asked.get("type") in _OFF and not thinking:
-        return fallbacks.lowest_effort(rules).get("effort")
+        return rules.efforts[0] if rules.efforts else None
     if asked.get("type") != "enabled" or thinking.get("type") != "adaptive":
         return None
     effort = call.request.reasoning.effort
-    return None if effort is None or fallbacks.is_above(effort, "medium") else effort
+    return None if effort is None or EFFORTS.index(effort) > EFFORTS.index("medium") else effort
 
 
 def _refused_sampling(given: Fields, thinking: Fields, rules: ModelRules) -> list[str]:
