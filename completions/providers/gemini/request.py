@@ -14,8 +14,7 @@ from completions.chat import NO_RULES, Call, ChatRequest, ModelRules, Reasoning
 from completions.estimates import cost
 from completions.providers import base, custom_tools, sealed_reasoning, wire
 from completions.providers.gemini import json_schema, messages
-from completions.providers.gemini import schema as gemini_schema
-from completions.providers.gemini.schema import ExpansionBudget
+from completions.providers.gemini.schema import Schemas
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import CONTINUE, PREFILL, nearest_effort
 from completions.request.fields import Fields, check_object, read_integer, refuse
@@ -78,7 +77,7 @@ def ignored_fields(call: Call) -> list[str]:
 
 def _lost_keywords(call: Call) -> list[str]:
     """Return the keywords that a schema has, and Gemini is not sent everywhere."""
-    schemas = _Schemas(call.request, call.route.rules)
+    schemas = _schemas(call.request, call.route.rules)
     functions = (tool["function"] for tool in call.request.fields.get("tools") or () if tool["type"] == "function")
     wanted = (call.request.fields.get("response_format") or {}).get("json_schema") or {}
     found = [("tools.function.parameters", function.get("parameters")) for function in functions]
@@ -95,7 +94,7 @@ def switches_reasoning_off(call: Call) -> bool:
 
 
 def _translate(
-    request: ChatRequest, rules: ModelRules, max_tokens: int, signatures_of: messages.Signatures | None = None
+    request: ChatRequest, rules: ModelRules, max_tokens: int, signatures_of: sealed_reasoning.Open | None = None
 ) -> Fields:
     instructions = messages.instructions(request.messages)
     # Since Gemini 3, which has levels of thinking, calls have signatures.
@@ -104,7 +103,7 @@ def _translate(
     )
     if not rules.prefill and _is_prefilled(contents):
         contents.append({"role": "user", "parts": [{"text": CONTINUE}]})
-    schemas, has_logprobs = _Schemas(request, rules), bool(request.fields.get("logprobs"))
+    schemas, has_logprobs = _schemas(request, rules), bool(request.fields.get("logprobs"))
     return {
         **({"systemInstruction": {"parts": instructions}} if instructions else {}),
         "contents": contents,
@@ -121,21 +120,10 @@ def _translate(
     }
 
 
-class _Schemas:
-    """The schemas of one request. ``lost`` names what is not sent of them, once."""
-
-    def __init__(self, request: ChatRequest, rules: ModelRules) -> None:
-        self._takes_json = rules.json_schemas
-        # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
-        bytes_left = min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX)
-        self._budget = ExpansionBudget(bytes_left)
-        self.lost: dict[str, None] = {}
-
-    def translate(self, schema: Fields, path: str) -> gemini_schema.Translated:
-        translated = gemini_schema.translate(schema, path, self._budget, takes_json=self._takes_json)
-        if translated.lost:
-            self.lost[f"{path}.{translated.lost}"] = None
-        return translated
+def _schemas(request: ChatRequest, rules: ModelRules) -> Schemas:
+    # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
+    bytes_left = min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX)
+    return Schemas(bytes_left, takes_json=rules.json_schemas)
 
 
 # --- Generation -------------------------------------------------------------------------------------------------
@@ -176,16 +164,15 @@ def _stop_sequences(fields: Fields) -> Fields:
     return {"stopSequences": sequences} if sequences else {}
 
 
-def _response_format(fields: Fields, schemas: "_Schemas") -> Fields:
+def _response_format(fields: Fields, schemas: Schemas) -> Fields:
     wanted = fields.get("response_format") or {"type": "text"}
     if wanted["type"] == "text":
         return {}
     if wanted["type"] == "json_object":
         return {"responseMimeType": "application/json"}
     path = "response_format.json_schema.schema"
-    schema = schemas.translate(check_object(wanted["json_schema"].get("schema"), path), path)
-    name = "responseJsonSchema" if schema.is_json else "responseSchema"
-    return {"responseMimeType": "application/json", name: schema.schema}
+    schema, is_json = schemas.translate(check_object(wanted["json_schema"].get("schema"), path), path)
+    return {"responseMimeType": "application/json", "responseJsonSchema" if is_json else "responseSchema": schema}
 
 
 def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
@@ -206,7 +193,7 @@ def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _tools(fields: Fields, schemas: "_Schemas") -> Fields:
+def _tools(fields: Fields, schemas: Schemas) -> Fields:
     declarations = [_declaration(tool, f"tools[{index}]", schemas) for index, tool in enumerate(fields.get("tools") or [])]
     if not declarations:
         return {}
@@ -215,7 +202,7 @@ def _tools(fields: Fields, schemas: "_Schemas") -> Fields:
     return {**tools, "toolConfig": {"functionCallingConfig": choice}} if choice else tools
 
 
-def _declaration(tool: Fields, path: str, schemas: "_Schemas") -> Fields:
+def _declaration(tool: Fields, path: str, schemas: Schemas) -> Fields:
     if tool["type"] != "function":
         refuse(f"{path}.type", "must be function for this model")
     function, path = tool["function"], f"{path}.function"
@@ -223,9 +210,9 @@ def _declaration(tool: Fields, path: str, schemas: "_Schemas") -> Fields:
     if function.get("description"):
         declaration["description"] = function["description"]
     if function.get("parameters"):
-        parameters = schemas.translate(function["parameters"], f"{path}.parameters")
-        if "properties" in parameters.schema or "anyOf" in parameters.schema:  # Gemini refuses an object without properties
-            declaration["parametersJsonSchema" if parameters.is_json else "parameters"] = parameters.schema
+        parameters, is_json = schemas.translate(function["parameters"], f"{path}.parameters")
+        if "properties" in parameters or "anyOf" in parameters:  # Gemini refuses an object without properties
+            declaration["parametersJsonSchema" if is_json else "parameters"] = parameters
     return declaration
 
 

@@ -10,7 +10,6 @@ model that knows none, and where Gemini could not end the recursion, it ends aft
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from completions.providers.gemini import json_schema
@@ -29,37 +28,37 @@ _REPEATS = (3, 2, 1)  # how often a definition may stand in itself: the largest 
 _STRUCTURE = frozenset({"properties", "required", "items", "prefixItems", "anyOf", "oneOf", "allOf", "$ref"})
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """A schema as it is sent: in Gemini's own terms, or as JSON Schema. ``lost``: a keyword that is not sent everywhere."""
+class Schemas:
+    """Translates the schemas of one request. ``lost`` names what is not sent of them everywhere, once.
 
-    schema: Schema
-    is_json: bool = False
-    lost: str = ""
+    ``bytes_left`` is how much expanded references may still add: no more than the hold pays for. ``takes_json``: the model
+    knows JSON Schema, too.
+    """
 
+    def __init__(self, bytes_left: int, *, takes_json: bool) -> None:
+        self.bytes_left, self._takes_json = bytes_left, takes_json
+        self.lost: dict[str, None] = {}
 
-class ExpansionBudget:
-    """The number of bytes that expanded references may still add: no more than the hold pays for."""
-
-    def __init__(self, bytes_left: int) -> None:
-        self.bytes_left = bytes_left
-
-
-def translate(schema: Schema, param: str, budget: ExpansionBudget, *, takes_json: bool) -> Translated:
-    """Return the schema with definitions in place of references, or as JSON Schema. Raises InvalidRequest about ``param``."""
-    is_recursive = json_schema.is_recursive(schema)
-    if is_recursive and takes_json and (written := json_schema.write(schema, param)):
-        sent, is_loosened = written
-        return Translated(sent, is_json=True, lost="required" if is_loosened else "")
-    bytes_left = budget.bytes_left
-    for repeats in _REPEATS if is_recursive else (0,):
-        budget.bytes_left = bytes_left
-        try:
-            translated = _Translation(schema, param, budget, repeats).translate(schema, _LEVELS_MAX)
-            return Translated(translated, lost="$ref" if is_recursive else "")
-        except _TooLarge as error:
-            problem = str(error)
-    raise errors.wrong(param, problem)
+    def translate(self, schema: Schema, param: str) -> tuple[Schema, bool]:
+        """Return the schema with definitions in place of references; or as JSON Schema, and True. Raises InvalidRequest."""
+        is_recursive = json_schema.is_recursive(schema)
+        if is_recursive and self._takes_json and (written := json_schema.write(schema, param)):
+            sent, is_loosened = written
+            if is_loosened:
+                self.lost[f"{param}.required"] = None
+            return sent, True
+        bytes_left = self.bytes_left
+        for repeats in _REPEATS if is_recursive else (0,):
+            self.bytes_left = bytes_left
+            try:
+                translated = _Translation(schema, param, self, repeats).translate(schema, _LEVELS_MAX)
+            except _TooLarge as error:
+                problem = str(error)
+            else:
+                if is_recursive:
+                    self.lost[f"{param}.$ref"] = None
+                return translated, False
+        raise errors.wrong(param, problem)
 
 
 class _TooLarge(Exception):
@@ -69,11 +68,8 @@ class _TooLarge(Exception):
 class _Translation:
     """Translates one schema. A definition that stands in itself more than ``repeats`` times loses what it is made of."""
 
-    def __init__(self, root: Schema, param: str, budget: ExpansionBudget, repeats: int) -> None:
-        self._root = root
-        self._param = param
-        self._budget = budget
-        self._repeats = repeats
+    def __init__(self, root: Schema, param: str, schemas: Schemas, repeats: int) -> None:
+        self._root, self._param, self._schemas, self._repeats = root, param, schemas, repeats
         self._open = Counter[str]()  # the references that lead to the schema that is being translated
 
     def translate(self, schema: Any, levels: int) -> Schema:
@@ -121,8 +117,8 @@ class _Translation:
         if self._open[reference] > self._repeats:
             kind = {"type": _types(found)[0][0]}
             return {**kind, **{name: value for name, value in found.items() if name not in _STRUCTURE}}
-        self._budget.bytes_left -= len(json.dumps(found))
-        if self._budget.bytes_left < 0:
+        self._schemas.bytes_left -= len(json.dumps(found))
+        if self._schemas.bytes_left < 0:
             raise _TooLarge("is larger than the request once its definitions are written out")
         return found
 

@@ -9,9 +9,9 @@ from gateway_project import errors
 
 
 def translate(given, budget_bytes=10_000):
-    translated = schema.translate(given, "p", schema.ExpansionBudget(budget_bytes), takes_json=False)
-    assert not translated.is_json
-    return translated.schema
+    translated, is_json = schema.Schemas(budget_bytes, takes_json=False).translate(given, "p")
+    assert not is_json
+    return translated
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,9 @@ RECURSIVE = {
 
 @pytest.mark.parametrize(("given", "theirs", "lost"), RECURSIVE.values(), ids=RECURSIVE)
 def test_recursive_schema_is_sent_as_json_schema(given, theirs, lost):
-    translated = schema.translate(given, "p", schema.ExpansionBudget(10_000), takes_json=True)
-    assert translated == schema.Translated(theirs, is_json=True, lost=lost)
+    schemas = schema.Schemas(10_000, takes_json=True)
+    assert schemas.translate(given, "p") == (theirs, True)
+    assert [*schemas.lost] == ([f"p.{lost}"] if lost else [])
 
 
 @pytest.mark.parametrize(
@@ -164,14 +165,15 @@ def test_recursive_schema_is_sent_as_json_schema(given, theirs, lost):
     ids=[*RECURSIVE, "without a property", "without a property, older"],
 )
 def test_recursion_ends_where_gemini_cannot_end_it(given, takes_json):
-    translated = schema.translate(given, "p", schema.ExpansionBudget(10_000), takes_json=takes_json)
-    assert (translated.is_json, translated.lost) == (False, "$ref")
-    assert "$ref" not in json.dumps(translated.schema)
+    schemas = schema.Schemas(10_000, takes_json=takes_json)
+    translated, is_json = schemas.translate(given, "p")
+    assert (is_json, [*schemas.lost]) == (False, ["p.$ref"])
+    assert "$ref" not in json.dumps(translated)
 
 
 def test_recursion_ends_earlier_where_it_would_be_too_large():
     branches = {f"p{n}": {"$ref": "#/$defs/A"} for n in range(9)}
     given = rooted("A", A={"type": "object", "properties": branches})
-    translated = schema.translate(given, "p", schema.ExpansionBudget(30_000), takes_json=False)
-    assert len(json.dumps(translated.schema)) < 30_000
-    assert set(translated.schema["properties"]["value"]["properties"]) == {*branches}
+    translated, _ = schema.Schemas(30_000, takes_json=False).translate(given, "p")
+    assert len(json.dumps(translated)) < 30_000
+    assert set(translated["properties"]["value"]["properties"]) == {*branches}
