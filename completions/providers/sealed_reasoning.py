@@ -22,6 +22,7 @@ from gateway_project.text import compact_json
 
 FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})  # of a message
 Seal = Callable[[Fields], str]
+Open = Callable[[Fields], list[Fields]]  # returns what was sealed into a message, such as blocks with their places in a reply
 _PREFIX = "sealed."
 _TAKING_TEXT = ("openai",)  # kinds of providers whose models want their reasoning back as it was shown
 _OF_ONE_PROVIDER = ("openai-responses",)  # kinds whose providers encrypt it: no other one can read it

@@ -5,7 +5,7 @@ Also which messages are instructions, for formats that take instructions in one 
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import msgspec
@@ -100,14 +100,10 @@ def generated_bytes(message: Any) -> int:
     return sum([text_bytes(text) for text in texts if isinstance(text, str)])
 
 
-def instructions(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
-    """Return the system and developer messages, each with its path."""
-    return ((path, message) for path, message in _with_paths(messages) if message["role"] in INSTRUCTION_ROLES)
-
-
-def conversation(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
-    """Return all other messages, each with its path."""
-    return ((path, message) for path, message in _with_paths(messages) if message["role"] not in INSTRUCTION_ROLES)
+def with_paths(messages: list[Fields], *, are_instructions: bool) -> Iterator[tuple[str, Fields]]:
+    """Return the system and developer messages, or all others, each with its path."""
+    numbered = ((f"messages[{index}]", message) for index, message in enumerate(messages))
+    return (each for each in numbered if (each[1]["role"] in INSTRUCTION_ROLES) is are_instructions)
 
 
 def last_speaker(messages: list[Fields]) -> str:
@@ -115,8 +111,12 @@ def last_speaker(messages: list[Fields]) -> str:
     return next((each["role"] for each in reversed(messages) if each["role"] not in INSTRUCTION_ROLES), "")
 
 
-def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
-    return ((f"messages[{index}]", message) for index, message in enumerate(messages))
+def parts(message: Fields, path: str, translate: Callable[[Fields, str], Fields]) -> list[Fields]:
+    """Return the content of a message as translated parts, without empty text, which providers refuse."""
+    content = message.get("content") or []
+    given = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    translated = [translate(part, f"{path}.content[{index}]") for index, part in enumerate(given)]
+    return [part for part in translated if part.get("text") != ""]
 
 
 def chunk(delta: Fields, *, text_bytes: int = 0, finish_reason: str | None = None, **members: Any) -> Chunk:

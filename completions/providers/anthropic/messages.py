@@ -5,32 +5,29 @@ API has no block for: audio, functions and custom tools, images and documents th
 that are not a JSON object.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from completions.providers import call_ids, sealed_reasoning, wire
 from completions.request import media, prompt
 from completions.request.fields import Fields, refuse
-
-Block = dict[str, Any]
-Turn = dict[str, Any]
-Thoughts = Callable[[Fields], list[Fields]]  # returns the blocks of thinking of a message, each with its place in the reply
 
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _UNMARKED = ("thinking", "redacted_thinking")  # blocks that a cache ends at are others
 _DOCUMENT_TYPES = ("application/pdf",)
 
 
-def instructions(messages: list[Fields]) -> list[Block]:
+def instructions(messages: list[Fields]) -> list[Fields]:
     """Return the text of all system and developer messages: Anthropic takes instructions in one place only."""
-    return without_blank([block for path, message in wire.instructions(messages) for block in _marked(message, path)])
+    return without_blank(
+        [block for path, message in wire.with_paths(messages, are_instructions=True) for block in _marked(message, path)]
+    )
 
 
-def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) -> list[Turn]:
+def conversation(messages: list[Fields], thoughts_of: sealed_reasoning.Open | None = None) -> list[Fields]:
     """Return all other messages as turns that alternate between user and assistant, as Anthropic wants them."""
-    turns: list[Turn] = []
+    turns: list[Fields] = []
     thoughts: dict[int, list[Fields]] = {}  # by the index of their turn
-    for path, message, is_lost in call_ids.renamed(wire.conversation(messages), call_ids.ANTHROPIC):
+    for path, message, is_lost in call_ids.renamed(wire.with_paths(messages, are_instructions=False), call_ids.ANTHROPIC):
         if is_lost:
             refuse(f"{path}.tool_call_id", "must be the id of a tool call in an earlier message, which has no other result")
         role, blocks = _translate(message, path)
@@ -39,7 +36,7 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
         if thoughts_of and turns and turns[-1]["role"] == role == "assistant" and (found := thoughts_of(message)):
             thoughts.setdefault(len(turns) - 1, []).extend(found)
     _strip_last_turn(turns)
-    said: list[Turn] = []
+    said: list[Fields] = []
     for index, turn in enumerate(turns):
         blocks = turn["content"]
         if index in thoughts:
@@ -51,9 +48,9 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
     return said
 
 
-def without_blank(blocks: list[Block]) -> list[Block]:
+def without_blank(blocks: list[Fields]) -> list[Fields]:
     """Return the blocks without text of white space alone, a 400. Its mark for the cache goes to the block before."""
-    kept: list[Block] = []
+    kept: list[Fields] = []
     for block in blocks:
         if block["type"] != "text" or block["text"].strip():
             kept.append(block)
@@ -62,7 +59,7 @@ def without_blank(blocks: list[Block]) -> list[Block]:
     return kept
 
 
-def _add(turns: list[Turn], role: str, blocks: list[Block]) -> None:
+def _add(turns: list[Fields], role: str, blocks: list[Fields]) -> None:
     if turns and turns[-1]["role"] == role:
         turns[-1]["content"] += blocks
     else:
@@ -77,7 +74,7 @@ def cache_control(fields: Fields) -> Fields:
     return {"cache_control": {"type": "ephemeral", **({"ttl": "1h"} if prompt.wants_hour_cache(fields) else {})}}
 
 
-def _translate(message: Fields, path: str) -> tuple[str, list[Block]]:
+def _translate(message: Fields, path: str) -> tuple[str, list[Fields]]:
     """Return the role of the turn that the message belongs to, and its blocks."""
     role = message["role"]
     if role == "function":
@@ -90,7 +87,7 @@ def _translate(message: Fields, path: str) -> tuple[str, list[Block]]:
     return "user", [_tool_result(message, path)] if role == "tool" else _marked(message, path)
 
 
-def _strip_last_turn(turns: list[Turn]) -> None:
+def _strip_last_turn(turns: list[Fields]) -> None:
     """Strip white space from the end of a reply that the model is to continue; Anthropic refuses it."""
     if turns and turns[-1]["role"] == "assistant":
         blocks, text = turns[-1]["content"], ""
@@ -104,26 +101,17 @@ def _strip_last_turn(turns: list[Turn]) -> None:
 # --- Content ----------------------------------------------------------------------------------------------------
 
 
-def _marked(message: Fields, path: str, calls: Sequence[Block] = ()) -> list[Block]:
+def _marked(message: Fields, path: str, calls: Sequence[Fields] = ()) -> list[Fields]:
     """Return the content of a message and its calls. A mark for the cache on the message itself is that of its last block."""
-    blocks = [*_content(message, path), *calls]
+    blocks = [*wire.parts(message, path, _block), *calls]
     return [*blocks[:-1], {**cache_control(message), **blocks[-1]}] if blocks else blocks
 
 
-def _content(message: Fields, path: str) -> list[Block]:
-    """Return the content of a message as blocks, without empty text, which Anthropic refuses."""
-    content = message.get("content") or []
-    if isinstance(content, str):
-        return [_text_block(content)]
-    blocks = (_block(part, f"{path}.content[{index}]") for index, part in enumerate(content))
-    return [block for block in blocks if block.get("text") != ""]
-
-
-def _block(part: Fields, path: str) -> Block:
+def _block(part: Fields, path: str) -> Fields:
     match part["type"]:
         case "image_url":
             source = _base64_source(part["image_url"]["url"], f"{path}.image_url.url", _IMAGE_TYPES)
-            block: Block = {"type": "image", "source": source}
+            block: Fields = {"type": "image", "source": source}
         case "file":
             source = _base64_source(part["file"]["file_data"], f"{path}.file.file_data", _DOCUMENT_TYPES)
             title = part["file"].get("filename")
@@ -135,11 +123,11 @@ def _block(part: Fields, path: str) -> Block:
     return {**block, **cache_control(part)}
 
 
-def _text_block(text: str) -> Block:
+def _text_block(text: str) -> Fields:
     return {"type": "text", "text": text}
 
 
-def _with_text(block: Block, text: str, is_last: bool) -> Block:
+def _with_text(block: Fields, text: str, is_last: bool) -> Fields:
     """Return a part of a text: a mark for the cache is at its end."""
     return {**block, "text": text} if is_last else _text_block(text)
 
@@ -155,7 +143,7 @@ def _base64_source(url: str, path: str, media_types: tuple[str, ...]) -> Fields:
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _tool_use(call: Fields, path: str) -> Block:
+def _tool_use(call: Fields, path: str) -> Fields:
     if (call.get("type") or "function") != "function":
         refuse(f"{path}.type", "must be function for this model")
     function = call["function"]
@@ -164,7 +152,7 @@ def _tool_use(call: Fields, path: str) -> Block:
     return {**used, **cache_control(call)}
 
 
-def _tool_result(message: Fields, path: str) -> Block:
-    blocks = without_blank(_content(message, path))
+def _tool_result(message: Fields, path: str) -> Fields:
+    blocks = without_blank(wire.parts(message, path, _block))
     result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], **cache_control(message)}
     return {**result, "content": blocks} if blocks else result

@@ -118,7 +118,7 @@ def _ignored_by_model(call: Call) -> list[str]:
     return ignored if is_heeded else [*ignored, call.request.reasoning.name]
 
 
-def _conversation(request: ChatRequest, thoughts_of: messages.Thoughts | None = None) -> Fields:
+def _conversation(request: ChatRequest, thoughts_of: sealed_reasoning.Open | None = None) -> Fields:
     system = messages.instructions(request.messages)
     return {**({"system": system} if system else {}), "messages": messages.conversation(request.messages, thoughts_of)}
 
@@ -204,12 +204,10 @@ def _thinking(call: Call, tool_choice: Fields) -> Fields:
     if effort is None:
         return {}
     if effort == "none":
-        off = (
-            {"thinking": {"type": rules.thinking_off}}
-            if rules.thinking_off
-            else {"output_config": fallbacks.lowest_effort(rules)}
-        )
-        return off if rules.thinks_unasked else {}
+        if not rules.thinks_unasked:
+            return {}
+        off, lowest = rules.thinking_off, {"effort": rules.efforts[0]} if rules.efforts else {}
+        return {"thinking": {"type": off}} if off else {"output_config": lowest}
     if fallbacks.is_forced(tool_choice) and rules.forced_tools and not rules.thinks_when_forced:
         return {}
     if rules.adaptive:

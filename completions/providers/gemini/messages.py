@@ -5,16 +5,11 @@ not take: custom tools, some audio formats, images and files that are not data w
 object, and a result whose call is not in the conversation.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from completions.providers import call_ids, wire
+from completions.providers import call_ids, sealed_reasoning, wire
 from completions.request import media
 from completions.request.fields import Fields, refuse
-
-Part = dict[str, Any]
-Content = dict[str, Any]
-Signatures = Callable[[Fields], list[Fields]]  # returns the signatures of a message's thoughts, each with the id of its call
 
 _OWN_ID = "gemini_"
 # Syntax in functionResponse.response: "output" and "error" are then all of it (ai.google.dev/api/caching#FunctionResponse), and
@@ -33,18 +28,20 @@ _AUDIO_FORMATS = ("wav", "mp3", "aiff", "aac", "ogg", "flac")
 _UNSIGNED = "skip_thought_signature_validator"
 
 
-def instructions(messages: list[Fields]) -> list[Part]:
+def instructions(messages: list[Fields]) -> list[Fields]:
     """Return the text of all system and developer messages: Gemini takes instructions in one place only."""
-    return [part for path, message in wire.instructions(messages) for part in _content(message, path)]
+    return [
+        part for path, message in wire.with_paths(messages, are_instructions=True) for part in wire.parts(message, path, _part)
+    ]
 
 
 def conversation(
-    messages: list[Fields], *, signs_calls: bool, takes_ids: bool = False, signatures_of: Signatures | None = None
-) -> list[Content]:
+    messages: list[Fields], *, signs_calls: bool, takes_ids: bool = False, signatures_of: sealed_reasoning.Open | None = None
+) -> list[Fields]:
     """Return all other messages; consecutive ones of one role become one content, with results in the order of the calls."""
     reader = _Reader(signs_calls, takes_ids, signatures_of)
-    contents: list[Content] = []
-    for turn in call_ids.tie(wire.conversation(messages), call_ids.ANY):
+    contents: list[Fields] = []
+    for turn in call_ids.tie(wire.with_paths(messages, are_instructions=False), call_ids.ANY):
         said = [reader.translate(message, path) for path, message in turn.messages]
         said += [("user", reader.results(turn))] if turn.results else []
         for role, parts in said:
@@ -65,11 +62,11 @@ def callers_id(gemini_id: str) -> str:
 class _Reader:
     """Reads the messages in their order. Signatures are kept from the message that has them to what they belong to."""
 
-    def __init__(self, signs_calls: bool, takes_ids: bool, signatures_of: Signatures | None) -> None:
+    def __init__(self, signs_calls: bool, takes_ids: bool, signatures_of: sealed_reasoning.Open | None) -> None:
         self._signs_calls, self._takes_ids, self._signatures_of = signs_calls, takes_ids, signatures_of
         self._signatures: dict[str | None, str] = {}  # by the id of the call; None: that of the text of the message
 
-    def translate(self, message: Fields, path: str) -> tuple[str, list[Part]]:
+    def translate(self, message: Fields, path: str) -> tuple[str, list[Fields]]:
         """Return the role of the content that the message belongs to, and its parts."""
         if self._signatures_of:
             self._signatures |= {given["call"]: given["signature"] for given in self._signatures_of(message)}
@@ -78,14 +75,14 @@ class _Reader:
                 # A signature of text comes last in a stream, in a part that has no text. So it may be sent back.
                 signature = self._signatures.pop(None, "")
                 signed = [{"text": "", "thoughtSignature": signature}] if signature else []
-                return "model", _content(message, path) + signed + self._calls(message, path)
+                return "model", wire.parts(message, path, _part) + signed + self._calls(message, path)
             case "tool":
                 refuse(f"{path}.tool_call_id", "must be the id of a tool call in an earlier message, which has no other result")
             case "function":
                 return "user", [{"functionResponse": {"name": message["name"], **_response(message, path)}}]
-        return "user", _content(message, path)
+        return "user", wire.parts(message, path, _part)
 
-    def results(self, turn: call_ids.Turn) -> list[Part]:
+    def results(self, turn: call_ids.Turn) -> list[Fields]:
         """Return the results of a reply. Gemini refuses fewer than there are calls, and would take one for another's."""
         for index, (path, _) in enumerate(turn.calls):
             if index not in turn.results:
@@ -95,7 +92,7 @@ class _Reader:
             for (_, call), (_, path, message) in zip(turn.calls, turn.ordered_results, strict=True)
         ]
 
-    def _calls(self, message: Fields, path: str) -> list[Part]:
+    def _calls(self, message: Fields, path: str) -> list[Fields]:
         parts = []
         for index, call in enumerate(message.get("tool_calls") or []):
             call_path = f"{path}.tool_calls[{index}]"
@@ -113,7 +110,7 @@ class _Reader:
         is_own = self._takes_ids and call["id"].startswith(_OWN_ID)
         return {"id": call["id"].removeprefix(_OWN_ID)} if is_own else {}
 
-    def _signature(self, call: Fields) -> Part:
+    def _signature(self, call: Fields) -> Fields:
         """Return the signature of the thinking before the call, which the caller got with the call, too, and sends back."""
         extra = call.get("extra_content")
         google = extra.get("google") if isinstance(extra, dict) else None
@@ -125,16 +122,7 @@ class _Reader:
 # --- Content ----------------------------------------------------------------------------------------------------
 
 
-def _content(message: Fields, path: str) -> list[Part]:
-    """Return the content of a message as parts, without empty text, which Gemini refuses."""
-    content = message.get("content") or []
-    if isinstance(content, str):
-        return [{"text": content}]
-    parts = (_part(part, f"{path}.content[{index}]") for index, part in enumerate(content))
-    return [part for part in parts if part.get("text") != ""]
-
-
-def _part(part: Fields, path: str) -> Part:
+def _part(part: Fields, path: str) -> Fields:
     match part["type"]:
         case "image_url":
             return _inline_data(part["image_url"]["url"], f"{path}.image_url.url")
@@ -149,7 +137,7 @@ def _part(part: Fields, path: str) -> Part:
             return {"text": part[kind]}  # "text" or "refusal"
 
 
-def _inline_data(url: str, path: str) -> Part:
+def _inline_data(url: str, path: str) -> Fields:
     """Return the data in a data URL. An address is refused: Google would fetch it, and nothing is fetched for callers."""
     found = media.read_data_url(url)
     if found is None:
@@ -168,7 +156,7 @@ def _called(function: Fields, path: str) -> Fields:
 
 def _response(message: Fields, path: str) -> Fields:
     """Return the result of a call. Gemini takes an object: text is wrapped, and so is what it would not read as data."""
-    text = "".join(part["text"] for part in _content(message, path))
+    text = "".join(part["text"] for part in wire.parts(message, path, _part))
     found = wire.parse_json_object(text)
     is_data = found is not None and (len(found) < 2 or found.keys().isdisjoint(_RESULT_SYNTAX)) and _is_plain(found)
     return {"response": found if is_data else {"output": text}}

@@ -4,21 +4,16 @@ Clients send back the replies they received, and those come from many makers: a 
 or a tool call is unknown to another.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from completions.providers import call_ids, sealed_reasoning, wire
+from completions.providers import sealed_reasoning, wire
 from completions.request import media
 
 Fields = dict[str, Any]
 
 FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
 _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
-
-
-def with_tied_results(messages: list[Fields], rule: call_ids.Rule) -> list[Fields]:
-    """Return the messages with the results of a reply right after it, and ids that the provider takes."""
-    return [message for _, message, _ in call_ids.renamed((("", message) for message in messages), rule)]
 
 
 def with_plain_media(message: Fields) -> Fields:
@@ -32,7 +27,7 @@ def with_plain_media(message: Fields) -> Fields:
     return {**message, "content": content}
 
 
-def with_reasoning(message: Fields, opened: Callable[[Fields], list[Fields]], *, keeps_shown: bool) -> Fields:
+def with_reasoning(message: Fields, opened: sealed_reasoning.Open, *, keeps_shown: bool) -> Fields:
     """Return a message with reasoning as providers know it: text, own details; with ``keeps_shown`` those without a secret."""
     if message.keys().isdisjoint(sealed_reasoning.FIELDS):
         return message

@@ -287,7 +287,8 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
         fields["messages"] = [messages.with_reasoning(each, opened, keeps_shown=keeps_shown) for each in fields["messages"]]
     contents = call.request.contents
     if "tool_call_id" in contents.message_fields or "tool_calls" in contents.message_fields:
-        fields["messages"] = messages.with_tied_results(fields["messages"], quirk.ids)
+        without_paths = (("", message) for message in fields["messages"])
+        fields["messages"] = [message for _, message, _ in call_ids.renamed(without_paths, quirk.ids)]
     if contents.image_at or contents.file_at:
         fields["messages"] = [messages.with_plain_media(each) for each in fields["messages"]]
     if fields.get("tools"):

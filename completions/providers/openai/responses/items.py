@@ -4,7 +4,7 @@
 no item for: sound, and the one function call of a message that chat completions had before tools.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -12,16 +12,13 @@ from completions.providers import call_ids, sealed_reasoning
 from completions.request import media
 from completions.request.fields import Fields, refuse
 
-Item = dict[str, Any]
-Reasoned = Callable[[Fields], list[Fields]]  # returns the items of reasoning of a message, each with its place in the reply
-
 _CALLS = {"function": ("function_call", "arguments"), "custom": ("custom_tool_call", "input")}
 _CALL_TYPES = tuple(name for name, _ in _CALLS.values())
 
 
-def translate(messages: list[Fields], reasoned: Reasoned | None = None) -> list[Item]:
+def translate(messages: list[Fields], reasoned: sealed_reasoning.Open | None = None) -> list[Fields]:
     """Return the messages as items, with the reasoning of each reply in the places where the model reasoned."""
-    found: list[Item] = []
+    found: list[Fields] = []
     custom_ids: set[str] = set()  # of calls of custom tools, whose results are items of another type
     numbered = ((f"messages[{index}]", message) for index, message in enumerate(messages))
     tied = ((path, message) for path, message, _ in call_ids.renamed(numbered, call_ids.OPENAI_RESPONSES))
@@ -33,7 +30,7 @@ def translate(messages: list[Fields], reasoned: Reasoned | None = None) -> list[
     return found
 
 
-def _other(message: Fields, path: str, custom_ids: set[str]) -> Item:
+def _other(message: Fields, path: str, custom_ids: set[str]) -> Fields:
     role = message["role"]
     if role == "function":
         refuse(f"{path}.role", "function is not supported by this model")
@@ -48,9 +45,9 @@ def _other(message: Fields, path: str, custom_ids: set[str]) -> Item:
 # --- Replies of the model ---------------------------------------------------------------------------------------
 
 
-def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: Reasoned | None) -> list[Item]:
+def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: sealed_reasoning.Open | None) -> list[Fields]:
     """Return the items of consecutive messages of the assistant, which may be one reply."""
-    content, reasoning = list[Item](), list[Fields]()
+    content, reasoning = list[Fields](), list[Fields]()
     for path, message in turn:
         content += _said(message)
         content += _calls(message, path, custom_ids)
@@ -59,7 +56,7 @@ def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: R
     return sealed_reasoning.place(content, reasoning, "item", _text, _with_text) if reasoning else content
 
 
-def _said(message: Fields) -> Iterator[Item]:
+def _said(message: Fields) -> Iterator[Fields]:
     """Yield what the model said: its text, then its refusal."""
     content = message.get("content") or ""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -71,7 +68,7 @@ def _said(message: Fields) -> Iterator[Item]:
             yield {"type": "message", "role": "assistant", "content": [{"type": part_type, kind: texts[kind]}], **phase}
 
 
-def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Item]:
+def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Fields]:
     if message.get("function_call") is not None:
         refuse(f"{path}.function_call", "is not supported by this model: use tool_calls")
     for call in message.get("tool_calls") or []:
@@ -84,7 +81,7 @@ def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Item]:
         yield {"type": item_type, "call_id": call["id"], "name": called["name"], member: content}
 
 
-def _text(item: Item) -> str | None:
+def _text(item: Fields) -> str | None:
     """Return the text of what the model said; None of a call."""
     if item["type"] in _CALL_TYPES:
         return None
@@ -93,7 +90,7 @@ def _text(item: Item) -> str | None:
     return text
 
 
-def _with_text(item: Item, text: str, is_last: bool) -> Item:
+def _with_text(item: Fields, text: str, is_last: bool) -> Fields:
     [part] = item["content"]
     name = "text" if part["type"] == "output_text" else "refusal"
     return {**item, "content": [{**part, name: text}]}
