@@ -49,8 +49,9 @@ class OpenAIResponsesAdapter(OpenAIAdapter):
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
-        asked = {"seal": seal, "searches": call.request.web_search is not None, "report": report}
-        return partial(responses_response.parse_reply, **asked), partial(responses_response.StreamReader, **asked)
+        searches = call.request.web_search is not None
+        parse = partial(responses_response.parse_reply, seal=seal, searches=searches, report=report)
+        return parse, partial(responses_response.StreamReader, seal, searches=searches, report=report)
 
 
 class AnthropicAdapter(HttpAdapter):
