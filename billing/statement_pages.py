@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_safe
 
 from billing.accounts.list_forms import ListForm, spender_field
 from billing.accounts.member_pages import member_page
-from billing.ledger import csv_file, reading, statement
+from billing.ledger import reading, statement
 from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
 from gateway_project import app_config
@@ -83,7 +83,7 @@ def download_statement(request: HttpRequest, account: Account) -> HttpResponseBa
     form = StatementForm(account, request.GET)
     if not form.is_valid():
         raise form.refusal()
-    return csv_file.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
+    return statement.download_csv(account, form.entry_filter, downloader=f"user {request.user.pk}")
 
 
 def _entry(account: Account, entry_id: str) -> LedgerEntry:

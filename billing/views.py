@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from billing.filters import LedgerFilterSet, LedgerPageFilterSet
-from billing.ledger import csv_file, reading
+from billing.ledger import reading, statement
 from billing.ledger.reading import EntryPage
 from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
@@ -59,11 +59,11 @@ class LedgerCsvView(FilteredView):
         summary="Download ledger entries as a CSV file",
         description="All entries of the account that match the filters, the most recent first, with a header line.",
         filters=True,
-        responses={(200, csv_file.CONTENT_TYPE): OpenApiTypes.STR, **_ERRORS},
+        responses={(200, statement.CSV_TYPE): OpenApiTypes.STR, **_ERRORS},
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         entry_filter = self.select(reading.ALL_ENTRIES)
-        return csv_file.download(_account(request), entry_filter, downloader=request.auth.pk)
+        return statement.download_csv(_account(request), entry_filter, downloader=request.auth.pk)
 
 
 def _account(request: Request) -> Account:

@@ -6,8 +6,7 @@
 - ``movements``      the SQL that writes holds, entries and their accounts
 - ``credits``        what is left of each credit, used first in, first out; numbers what was taken back of payments
 - ``reading``        read the entries of an account, one page or batch at a time
-- ``statement``      one entry as the pages show it
-- ``csv_file``       the ledger as a CSV file
+- ``statement``      entries as the pages show them, and as a CSV file
 - ``archived_days``  since when details of completions are kept
 - ``audit``          what an invariant is, and the check that finds violations
 - ``signed_days``    the nightly audit: what was booked since, and days that it signs off

@@ -1,11 +1,18 @@
-"""What an account has, and its ledger entries, as plain values for pages."""
+"""What an account has, and its ledger entries: as plain values for pages, and streamed as a CSV file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.http import StreamingHttpResponse
+
+from billing import money
+from billing.ledger import reading
 from billing.models import Account, LedgerEntry
-from gateway_project.text import dollars
+from gateway_project.text import csv_text, dollars, timestamps
 from gateway_project.text.dollars import Amount
+from gateway_project.web import downloads
+
+CSV_TYPE = "text/csv"
 
 
 def show_funds(account: Account) -> dict[str, Amount]:
@@ -66,3 +73,57 @@ def describe(entry: LedgerEntry) -> str:
     if "reason" in metadata:
         return str(metadata["reason"])
     return ", ".join(str(value) for name, value in metadata.items() if name.endswith("PaymentId"))
+
+
+# --- The CSV file -------------------------------------------------------------------------------------------------
+
+
+def _text_of(name: str) -> Callable[[LedgerEntry], str | None]:
+    return lambda entry: csv_text.text_cell(entry.metadata.get(name))
+
+
+def _number_of(name: str) -> Callable[[LedgerEntry], int | None]:
+    return lambda entry: entry.metadata.get(name)
+
+
+def _payment_id(entry: LedgerEntry) -> str | None:
+    return csv_text.text_cell(next((value for name, value in entry.metadata.items() if name.endswith("PaymentId")), None))
+
+
+_CELLS: dict[str, Callable[[LedgerEntry], Any]] = {
+    "seq": lambda entry: entry.seq,
+    "id": lambda entry: entry.pk,
+    "createdAt": lambda entry: timestamps.iso_millis(entry.created_at),
+    "type": lambda entry: entry.type,
+    "amountInDollars": lambda entry: dollars.format_plain(entry.amount_nanos),
+    "balanceAfterInDollars": lambda entry: dollars.format_plain(entry.balance_after_nanos),
+    "amountInCents": lambda entry: money.entry_cents(
+        amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos
+    ),
+    "balanceAfterInCents": lambda entry: money.floor_cents(entry.balance_after_nanos),
+    "apiKey": lambda entry: csv_text.text_cell(entry.spender),
+    "model": _text_of("model"),
+    "tokens": _number_of("tokens"),
+    "promptTokens": _number_of("promptTokens"),
+    "completionTokens": _number_of("completionTokens"),
+    "completionId": _text_of("completionId"),
+    "settlement": _text_of("settlement"),
+    "paymentId": _payment_id,
+    "reason": _text_of("reason"),
+}
+
+
+def download_csv(
+    account: Account, entry_filter: reading.EntryFilter = reading.ALL_ENTRIES, *, downloader: str
+) -> StreamingHttpResponse:
+    """Return the streaming reply: a line for each entry, newest first, in exact dollars and whole cents.
+
+    Raises RateLimitExceeded when ``downloader`` has too many files under way.
+    """
+    rows = (map(_row, batch) for batch in reading.read_batches(account, entry_filter))
+    file = {"filename": "ledger.csv", "content_type": CSV_TYPE}
+    return downloads.respond(csv_text.write_parts(list(_CELLS), rows), **file, downloader=downloader, subject="the ledger")
+
+
+def _row(entry: LedgerEntry) -> list[Any]:
+    return [cell(entry) for cell in _CELLS.values()]
