@@ -192,11 +192,8 @@ class LedgerEntryAdmin(NewestFirstAdmin):
     key = column("key", lambda entry: list_values.search_link(entry.spender) if entry.spender else "")
     amount = column("amount", lambda entry: usd(_show(entry)[0]))
     balance_after = column("balance after", lambda entry: usd(_show(entry)[1]))
+    amount_cents = column("amount in cents, as the API reports it", lambda entry: entry.amount_cents)
     balance_after_cents = column("balance after in cents", lambda entry: money.floor_cents(entry.balance_after_nanos))
-
-    @admin.display(description="amount in cents, as the API reports it")
-    def amount_cents(self, entry: LedgerEntry) -> int:
-        return money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
 
     @admin.display(description="booked for")
     def booked_for(self, entry: LedgerEntry) -> str:

@@ -56,7 +56,7 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
         return {
             "id": str(entry.pk),
             "type": entry.type,
-            "amountInCents": money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
+            "amountInCents": entry.amount_cents,
             "balanceAfterInCents": money.floor_cents(entry.balance_after_nanos),
             "metadata": entry.metadata,
             "createdAt": timestamps.iso_millis(entry.created_at),

@@ -97,9 +97,7 @@ _CELLS: dict[str, Callable[[LedgerEntry], Any]] = {
     "type": lambda entry: entry.type,
     "amountInDollars": lambda entry: dollars.format_plain(entry.amount_nanos),
     "balanceAfterInDollars": lambda entry: dollars.format_plain(entry.balance_after_nanos),
-    "amountInCents": lambda entry: money.entry_cents(
-        amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos
-    ),
+    "amountInCents": lambda entry: entry.amount_cents,
     "balanceAfterInCents": lambda entry: money.floor_cents(entry.balance_after_nanos),
     "apiKey": lambda entry: csv_text.text_cell(entry.spender),
     "model": _text_of("model"),

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from billing import money
 from billing.models.accounts import Account
 from billing.models.people import User
 from gateway_project import identifiers
@@ -65,6 +66,11 @@ class LedgerEntry(OwnedModel):
 
     def __str__(self) -> str:
         return f"{self.title} {self.reference}"
+
+    @property
+    def amount_cents(self) -> int:
+        """The amount as the API reports it."""
+        return money.entry_cents(amount_nanos=self.amount_nanos, balance_after_nanos=self.balance_after_nanos)
 
     _RETURNED: ClassVar = {"overcharge": "Usage given back", "unrefund": "Refund returned"}  # by the beginning of the reference
 
