@@ -1059,14 +1059,14 @@ LIMIT_MARKS = "keys/limits/test_limit_marks.py"
 mutant(
     "a_low_balance_is_told_with_every_entry",
     "Each entry that leaves the balance below its threshold is a warning.",
-    code("billing.ledger.crossings:find_crossing", " <= after_nanos - entry.amount_nanos", ""),
+    code("billing.ledger.movements:find_crossing", " <= after_nanos - entry.amount_nanos", ""),
     f"{CROSSINGS}::test_a_balance_that_stays_low_is_told_once_and_again_after_it_was_not_low",
 )
 mutant(
     "a_balance_at_its_threshold_is_low",
     "A balance that is exactly at its threshold is told to be below it.",
     code(
-        "billing.ledger.crossings:find_crossing",
+        "billing.ledger.movements:find_crossing",
         "after_nanos < threshold_nanos <=",
         "after_nanos <= threshold_nanos <",
     ),

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from billing import locks
-from billing.ledger import audit, crossings, holds, movements, writer
+from billing.ledger import audit, holds, movements, writer
 from billing.ledger.audit import Violation
 from billing.ledger.movements import NewHold
 from billing.ledger.writer import BookedEntry
@@ -59,8 +59,8 @@ def debit(
         spender=spender,
     )
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if alert := crossings.find_crossing(account, entry):
-        pipelined_transaction.execute(crossings.insert_alerts_statement([alert]))
+    if alert := movements.find_crossing(account, entry):
+        pipelined_transaction.execute(movements.insert_alerts_statement([alert]))
     return LedgerEntry.objects.get(reference=reference)
 
 

@@ -1,6 +1,6 @@
 """What members are warned of: the balance is low, a key comes near its limit, a payment or an automatic top-up failed.
 
-An alert is a row, written in the transaction of what it is about: ``billing.ledger.crossings`` finds those of a low balance.
+An alert is a row, written in the transaction of what it is about: ``billing.ledger.movements`` finds those of a low balance.
 Its deliveries by mail and to webhook endpoints follow in the background, each until it arrives or is given up.
 
 - ``entry_notices``  mails about what was booked beside usage: receipts, credits, refunds

@@ -1,4 +1,4 @@
-"""Writes holds and ledger entries together with the rows of their accounts, which change once for all of them.
+"""Writes holds and ledger entries together with the rows of their accounts, which change once for all of them; and alerts.
 
 The rows are locked, and what is written was decided under the locks (``holds``, ``writer``).
 """
@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from billing.models import Hold, LedgerEntry
+from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from gateway_project.db.pipelined_transaction import Statement
 
 
@@ -35,6 +35,14 @@ class NewEntry(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
     spender: str | None
     issued_by_id: int | None
+
+
+class NewAlert(msgspec.Struct, frozen=True):
+    """An alert as ``insert_alerts_statement`` writes it."""
+
+    account_id: UUID
+    kind: str
+    data: dict[str, Any]
 
 
 def write_statement(
@@ -110,3 +118,28 @@ def _changes(*names: str) -> str:
     if "entries" in names:
         changes += ["balance_nanos = balance_nanos + more.entries_nanos", "last_seq = last_seq + more.entries_rows"]
     return ", ".join(changes)
+
+
+def find_crossing(account: Account, entry: NewEntry) -> NewAlert | None:
+    """Return the alert, to be written with the entry, if it takes the balance of its locked account below the threshold.
+
+    It does if the balance before it was not below, and the balance after it is. So no state is stored: while a balance stays
+    low there is no second alert, and once it is no longer below, the next fall warns again. Entries of an account are made
+    under its lock, each from the balance of the one before, so every crossing is found once.
+    """
+    threshold_nanos, after_nanos = account.warning_threshold_nanos, entry.balance_after_nanos
+    if threshold_nanos is None or not after_nanos < threshold_nanos <= after_nanos - entry.amount_nanos:
+        return None
+    data = {"threshold_nanos": threshold_nanos, "balance_nanos": after_nanos}
+    return NewAlert(account.pk, AccountAlert.Kind.BALANCE_LOW.value, data)
+
+
+def insert_alerts_statement(alerts: Sequence[NewAlert]) -> Statement:
+    """Insert the alerts. Their deliveries follow in the background."""
+    return Statement(
+        """
+        INSERT INTO billing_accountwarning (account_id, kind, data)
+        SELECT account_id, kind, data FROM json_to_recordset($1::json) AS alert (account_id uuid, kind text, data jsonb)
+        """,
+        alerts,
+    )

@@ -15,7 +15,7 @@ import msgspec
 from django.db import IntegrityError, transaction
 
 from billing import locks, money
-from billing.ledger import crossings, movements
+from billing.ledger import movements
 from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from gateway_project import identifiers, operator_command
@@ -192,8 +192,8 @@ def _book(
 def _append(account: Account, entry: NewEntry, *, is_manual: bool) -> None:
     """Append the entry, with the record of who booked it: the staff that it names, else whoever runs this process."""
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if alert := crossings.find_crossing(account, entry):
-        pipelined_transaction.execute(crossings.insert_alerts_statement([alert]))
+    if alert := movements.find_crossing(account, entry):
+        pipelined_transaction.execute(movements.insert_alerts_statement([alert]))
     if is_manual:
         same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
         operator = "" if entry.issued_by_id else operator_command.operator()

@@ -30,9 +30,8 @@ from django.db.transaction import atomic, set_rollback
 
 from billing import locks as account_locks
 from billing.accounts import unpaid_work
-from billing.ledger import crossings, holds, movements, writer
-from billing.ledger.crossings import NewAlert
-from billing.ledger.movements import NewEntry, NewHold
+from billing.ledger import holds, movements, writer
+from billing.ledger.movements import NewAlert, NewEntry, NewHold
 from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from completions.charging import idempotency, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
@@ -135,7 +134,7 @@ class PendingWrites(msgspec.Struct):
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
             (unpaid_work.update_unpaid_work_statement, self.unpaid_work_updated.values()),
             (writer.insert_manual_entries_statement, self.manual_entries_inserted),
-            (crossings.insert_alerts_statement, self.alerts_inserted),
+            (movements.insert_alerts_statement, self.alerts_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),
             (idempotency.store_replies_statement, self.replies_stored),

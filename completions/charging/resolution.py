@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from billing.accounts import unpaid_work
-from billing.ledger import crossings, holds, writer
+from billing.ledger import holds, movements, writer
 from billing.models import Account, Hold
 from completions.charging import idempotency, stored_responses
 from completions.charging.batch import AdmissionLost, LockedRows, Settlement
@@ -101,7 +101,7 @@ class Resolution(Settlement):
                 web_searches=usage.web_searches,
             )
             writes.entries_inserted.append(entry)
-            if alert := crossings.find_crossing(account, entry):
+            if alert := movements.find_crossing(account, entry):
                 writes.alerts_inserted.append(alert)
         if self.response and stored_responses.count_stored_bytes(account, self.response):
             expires_at = rows.now + stored_responses.retention()

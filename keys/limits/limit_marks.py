@@ -4,7 +4,7 @@ A mark is passed by one settlement: less was spent of the window before it, as m
 remembered. A limit that is set below what is spent already passes no mark: who sets it sees that.
 """
 
-from billing.ledger.crossings import NewAlert
+from billing.ledger.movements import NewAlert
 from billing.models import AccountAlert
 from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
