@@ -56,7 +56,8 @@ def send_webhooks() -> int:
 
     def send(claimed: list[AlertDelivery]) -> Iterable[Attempt]:
         requests = [_build_or_refuse(each) for each in claimed]
-        return Pool(len(claimed)).imap(_send_webhook, requests)
+        attempts: Iterable[Attempt] = Pool(len(claimed)).imap(_send_webhook, requests)
+        return attempts
 
     return _run(deliveries.claim_webhooks, WEBHOOKS_AT_ONCE, send)
 
