@@ -27,6 +27,7 @@ from django.db import connection
 from billing.filters import LedgerPageFilterSet
 from billing.ledger import audit
 from completions.catalog import file as catalog_file
+from completions.catalog.tables import InvalidCatalog
 from completions.inbound.chat_completions.serializers import ChatCompletionRequest
 from completions.inbound.embeddings.serializers import EmbeddingRequest
 from completions.inbound.messages.serializers import MessageRequest
@@ -618,7 +619,7 @@ def test_the_headers_of_an_error_are_documented():
 def known_fields(path: Path, text: str, table: str) -> set[str]:
     """Return the fields of a table of a catalog file, as the reader lists them when it finds an unknown one."""
     path.write_text(text)
-    with pytest.raises(catalog_file.InvalidCatalog) as caught:
+    with pytest.raises(InvalidCatalog) as caught:
         catalog_file.read([path])
     [known] = [error.partition("known are ")[2] for error in caught.value.errors if f"{table}: is not known here" in error]
     return set(known.split(", "))
@@ -660,7 +661,7 @@ def test_a_price_that_is_not_a_string_gets_the_documented_error(tmp_path):
     example, [shown] = blocks(CATALOG, "toml")[0], blocks(CATALOG, "text")
     path = tmp_path / "my-models.toml"
     path.write_text(example.replace('input = "0.05"', "input = 0.05"))
-    with pytest.raises(catalog_file.InvalidCatalog) as caught:
+    with pytest.raises(InvalidCatalog) as caught:
         catalog_file.read([path])
     assert shown == f"CommandError: {caught.value}\nNothing was written.\n"
 

@@ -29,21 +29,13 @@ from django.db import models, transaction
 
 from completions.catalog import lookup, markup, price_gaps, tables, writes
 from completions.catalog.sync import diff
-from completions.catalog.tables import Columns, ModelTable, ProviderTable
+from completions.catalog.tables import Columns, InvalidCatalog, ModelTable, ProviderTable
 from completions.models import LanguageModel, Price, Provider, ProviderPrice, Route
 from completions.pricing.rates import RateSheet
 from gateway_project.db import pool
 
 _Start = datetime.datetime | None  # of a price; None: now
 BUILT_IN = Path(__file__).parent / "catalog.toml"
-
-
-class InvalidCatalog(Exception):
-    """``errors`` has a sentence for every mistake. Nothing was written."""
-
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__("\n".join(errors))
-        self.errors = errors
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = N
             errors.append(f"{path}: {error.strerror or 'cannot be read'}{_advice(error)}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             errors.append(f"{path.name}: is not TOML: {error}")
-        except tables.InvalidFile as invalid:
+        except InvalidCatalog as invalid:
             errors += [f"{path.name}: {error}" for error in invalid.errors]
     if errors:
         raise InvalidCatalog(errors)

@@ -5,7 +5,8 @@ Values have exactly the type of their field: ``true`` is not a whole number. Unk
 
 import datetime
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
@@ -37,39 +38,40 @@ IMAGE_TOKENS_MAX = 6_000  # of a model whose table does not say
 _INTEGER_MAX, _SMALL_INTEGER_MAX = 2**31 - 1, 32_767  # of the columns
 
 
-class InvalidFile(ValueError):
-    """``errors`` has a sentence for every mistake."""
+class InvalidCatalog(ValueError):
+    """``errors`` has a sentence for every mistake. Nothing was written."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__("\n".join(errors))
         self.errors = errors
 
 
-def _text(characters_max: int) -> AfterValidator:
-    def check(text: str) -> str:
-        if not (text.isprintable() and text == text.strip() and 1 <= len(text) <= characters_max):
-            raise ValueError(f"must have 1-{characters_max} printable characters, and no space at its ends")
-        return text
+def _rule(is_kept: Callable[[Any], object], mistake: str) -> AfterValidator:
+    """``mistake`` says, with the value, what is wrong with one that does not keep the rule."""
+
+    def check(value: Any) -> Any:
+        if not is_kept(value):
+            raise ValueError(mistake.format(value))
+        return value
 
     return AfterValidator(check)
+
+
+def _text(characters_max: int) -> AfterValidator:
+    mistake = f"must have 1-{characters_max} printable characters, and no space at its ends"
+    return _rule(lambda text: text.isprintable() and text == text.strip() and 1 <= len(text) <= characters_max, mistake)
 
 
 def _between_1_and(maximum: int) -> AfterValidator:
-    def check(number: int) -> int:
-        if not 1 <= number <= maximum:
-            raise ValueError(f"{number} is not between 1 and {maximum}")
-        return number
-
-    return AfterValidator(check)
+    return _rule(lambda number: 1 <= number <= maximum, f"{{}} is not between 1 and {maximum}")
 
 
 def _one_of(choices: Collection[str]) -> AfterValidator:
-    def check(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
-        return text
+    return _rule(lambda text: text in choices, f"{{!r}} is not one of {', '.join(choices)}")
 
-    return AfterValidator(check)
+
+def _repeated(values: Iterable[Any]) -> list[Any]:
+    return [value for value, number in Counter(values).items() if number > 1]
 
 
 def _price_nanos(value: object, info: ValidationInfo) -> int:
@@ -81,12 +83,10 @@ def _price_nanos(value: object, info: ValidationInfo) -> int:
     return money.price_nanos(value)
 
 
-def _provider_name(name: str) -> str:
-    if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", name):
-        raise ValueError("a provider's name has 1-50 letters, digits, hyphens and underscores")
-    return name
-
-
+_PROVIDER_NAME = re.compile(r"[-a-zA-Z0-9_]{1,50}")
+_ProviderName = Annotated[
+    str, _rule(_PROVIDER_NAME.fullmatch, "a provider's name has 1-50 letters, digits, hyphens and underscores")
+]
 _Seconds = Annotated[int, _between_1_and(7_200)]
 _Count = Annotated[int, _between_1_and(_INTEGER_MAX)]
 _SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
@@ -115,11 +115,12 @@ class ProviderTable(_Table):
 
     @property
     def columns(self) -> Columns:
-        return {"base_url": "", "api_key_env": "", "passes_unknown_fields": False, **self.model_dump()}
+        """The columns of the provider, with the defaults of what only one with an address has."""
+        return {**HttpProviderTable.model_construct(base_url="").model_dump(), **self.model_dump()}
 
 
 class HttpProviderTable(ProviderTable):
-    """[providers.NAME] of every other kind."""
+    """[providers.NAME] of every other kind. A field is a column of ``Provider``, and belongs to ``forms.ProviderForm``, too."""
 
     base_url: Annotated[str, AfterValidator(rules.clean_base_url)]
     api_key_env: Annotated[str, AfterValidator(rules.clean_api_key_env)] = ""
@@ -148,10 +149,8 @@ class TierTable(_RatesTable):  # type: ignore[misc]
     @field_validator("above")
     @classmethod
     def _are_different(cls, bands: list[BandTable]) -> list[BandTable]:
-        thresholds = [band.prompt_tokens for band in bands]
-        for threshold in thresholds:
-            if thresholds.count(threshold) > 1:
-                raise ValueError(f"has two tables with prompt_tokens = {threshold}")
+        for threshold in _repeated(band.prompt_tokens for band in bands):
+            raise ValueError(f"has two tables with prompt_tokens = {threshold}")
         return bands
 
     def rates(self, tier: str) -> Iterator[Rate]:
@@ -321,10 +320,8 @@ class ModelTable(_Table):
     def _begin_at_different_times(cls, prices: list[PriceTable]) -> list[PriceTable]:
         if not prices:
             raise ValueError("has no table: leave it out to keep the price that there is")
-        starts = [price.starts_at for price in prices]
-        for start in starts:
-            if starts.count(start) > 1:
-                raise ValueError(f"has two tables {f'from {start:%Y-%m-%d %H:%M:%S} UTC' if start else 'without from'}")
+        for start in _repeated(price.starts_at for price in prices):
+            raise ValueError(f"has two tables {f'from {start:%Y-%m-%d %H:%M:%S} UTC' if start else 'without from'}")
         return prices
 
     @field_validator("max_output_tokens")
@@ -352,10 +349,8 @@ class ModelTable(_Table):
         for route in routes:
             if route.cost is not None and costs.setdefault(route.provider, route.cost).sheet != route.cost.sheet:
                 raise ValueError(f"declares two costs of {route.provider!r}: a provider has one for each model")
-        targets = [(route.provider, route.upstream_model) for route in routes]
-        for provider, upstream_model in targets:
-            if targets.count((provider, upstream_model)) > 1:
-                raise ValueError(f"declares {provider!r} and {upstream_model!r} twice")
+        for provider, upstream_model in _repeated((route.provider, route.upstream_model) for route in routes):
+            raise ValueError(f"declares {provider!r} and {upstream_model!r} twice")
         return routes
 
     @property
@@ -398,7 +393,7 @@ _AnyProvider = Annotated[
 
 class CatalogFile(_Table):
     catalog: About = About()
-    providers: dict[Annotated[str, AfterValidator(_provider_name)], _AnyProvider] = {}
+    providers: dict[_ProviderName, _AnyProvider] = {}
     models: dict[Annotated[str, AfterValidator(rules.clean_model_id)], ModelTable] = {}
 
 
@@ -411,11 +406,11 @@ def declared_providers(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def validate(values: dict[str, Any], *, known_providers: Mapping[str, Any]) -> CatalogFile:
-    """Validate a parsed file, whose routes may lead to ``known_providers``, each with its kind. Raises InvalidFile."""
+    """Validate a parsed file, whose routes may lead to ``known_providers``, each with its kind. Raises InvalidCatalog."""
     try:
         return CatalogFile.model_validate(values, context=known_providers)
     except ValidationError as invalid:
-        raise InvalidFile([_sentence(error, values) for error in invalid.errors(include_url=False)]) from None
+        raise InvalidCatalog([_sentence(error, values) for error in invalid.errors(include_url=False)]) from None
 
 
 _WANTED = {

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from completions.catalog import file as catalog_file
+from completions.catalog.tables import InvalidCatalog
 from completions.models import Provider
 from gateway_project.operator_command import OperatorCommand
 
@@ -32,7 +33,7 @@ class Command(OperatorCommand):
         try:
             catalog = catalog_file.read(paths, known_providers=dict(Provider.objects.values_list("pk", "kind")))
             report = None if options["check"] else catalog_file.apply(catalog)
-        except catalog_file.InvalidCatalog as invalid:
+        except InvalidCatalog as invalid:
             raise CommandError(f"{invalid}\nNothing was written.") from None
         if report is not None:
             self._answer_loaded(options, report)

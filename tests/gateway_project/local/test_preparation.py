@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from completions.catalog import file as catalog_file
+from completions.catalog.tables import InvalidCatalog
 from gateway_project.local import development, embedded, preparation
 from gateway_project.local.embedded import CannotStart
 from gateway_project.local.preparation import Address
@@ -106,7 +107,7 @@ def test_a_catalog_that_the_user_may_not_read_says_who_reads_it(tmp_path_factory
     path.chmod(0o600 if os.geteuid() == 0 else 0o000)
     for each in [base, *base.parents][:-2]:
         each.chmod(0o755)
-    with somebody_else(), pytest.raises(catalog_file.InvalidCatalog) as refused:
+    with somebody_else(), pytest.raises(InvalidCatalog) as refused:
         catalog_file.read([path])
     [line] = refused.value.errors
     assert line.startswith(f"{path}: Permission denied. This runs as ")
