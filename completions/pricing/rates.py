@@ -53,14 +53,6 @@ class Rate(NamedTuple):
         return ", ".join([*words, *([_above(self.above)] if self.above else [])])
 
     @property
-    def place(self) -> str:
-        return place_title(self.tier, self.above)
-
-    @property
-    def meter_title(self) -> str:
-        return BY_NAME[self.meter].title
-
-    @property
     def unit(self) -> Unit:
         return BY_NAME[self.meter].unit
 

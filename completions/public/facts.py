@@ -7,7 +7,8 @@ from itertools import groupby
 
 from completions.catalog import lookup
 from completions.models import LanguageModel, ModelKind, Price
-from completions.pricing.rates import STANDARD
+from completions.pricing.meters import BY_NAME
+from completions.pricing.rates import STANDARD, place_title
 from completions.statistics import measurements
 from completions.statistics.measurements import NOTHING, Measured
 from gateway_project.cache import StaleWhileRefresh
@@ -45,8 +46,8 @@ class ListedModel:
         """By service tier and length of the prompt: titles, exact prices in US dollars, and for how much."""
         stated = [rate for rate in self.price.sheet if not (self.is_embedding and rate.meter == "output")]
         return [
-            (place, [(rate.meter_title, dollars.format_usd(rate.nanos), rate.unit.words) for rate in of_place])
-            for place, of_place in groupby(stated, key=lambda rate: rate.place)
+            (place, [(BY_NAME[rate.meter].title, dollars.format_usd(rate.nanos), rate.unit.words) for rate in of_place])
+            for place, of_place in groupby(stated, key=lambda rate: place_title(rate.tier, rate.above))
         ]
 
     @property
