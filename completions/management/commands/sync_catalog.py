@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from billing.alerts.payload import camel_case
 from completions.catalog.sync import diff, proposals
 from completions.catalog.sync.proposals import Report, SyncFailed
 from completions.models import CatalogProposal, Provider
@@ -58,16 +59,8 @@ class Command(OperatorCommand):
 
 
 def _facts(report: Report) -> dict[str, Any]:
-    return {
-        "provider": report.provider,
-        "listed": report.listed,
-        "isUnchanged": report.is_unchanged,
-        "proposed": [_change(proposal) for proposal in report.proposed],
-        "applied": [_change(proposal) for proposal in report.applied],
-        "outdated": report.outdated,
-        "waiting": report.waiting,
-        "notes": report.notes,
-    }
+    changes = {name: list(map(_change, getattr(report, name))) for name in ("proposed", "applied")}
+    return {camel_case(name): value for name, value in {**vars(report), **changes}.items()}
 
 
 def _change(proposal: CatalogProposal) -> dict[str, Any]:
