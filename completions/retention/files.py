@@ -8,10 +8,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from django.conf import settings
@@ -39,22 +40,31 @@ def write(day: date, lines: Iterable[str]) -> File:
     of_cell = "" if cell.current() == cell.FIRST else f"-{cell.schema(cell.current())}"
     name, directory = f"completions-{day}{of_cell}.jsonl.gz", Path(settings.ARCHIVE_DIR)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part, rows = directory / f".{name}.{uuid4().hex}", 0
-    try:
-        with open(part, "xb", opener=_open_for_us) as raw:
-            # Without a time or a name, so that the same rows are the same file.
-            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
-                for line in lines:
-                    packed.write(line.encode() + b"\n")
-                    rows += 1
-            os.fsync(raw.fileno())
-        file = File(name, rows, part.stat().st_size, _sha256(part))
-        part.replace(directory / name)
-    finally:
-        part.unlink(missing_ok=True)
-    _write_manifest(directory, day, file)
+    rows = 0
+    # Without a time or a name, so that the same rows are the same file.
+    with _new_file(directory / name) as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
+        for line in lines:
+            packed.write(line.encode() + b"\n")
+            rows += 1
+    file = File(name, rows, (directory / name).stat().st_size, _sha256(directory / name))
+    with _new_file(directory / f"{name.removesuffix('.jsonl.gz')}.json") as raw:
+        raw.write(json.dumps({"day": str(day), **asdict(file)}).encode())
     file_lock.sync_directory(directory)
     return file
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write, which gets its name when it is on disk. Another of this name is replaced."""
+    part = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with open(part, "xb", opener=_open_for_us) as raw:
+            yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def verify(file: File) -> None:
@@ -73,15 +83,6 @@ def read(file: File) -> Iterator[dict[str, Any]]:
     with gzip.open(Path(settings.ARCHIVE_DIR) / file.name) as lines:
         for line in lines:
             yield json.loads(line)
-
-
-def _write_manifest(directory: Path, day: date, file: File) -> None:
-    part = directory / f".{file.name}.{uuid4().hex}"
-    with open(part, "x", opener=_open_for_us) as raw:
-        json.dump({"day": str(day), **asdict(file)}, raw)
-        raw.flush()
-        os.fsync(raw.fileno())
-    part.replace(directory / f"{file.name.removesuffix('.jsonl.gz')}.json")
 
 
 def _open_for_us(path: str, flags: int) -> int:
