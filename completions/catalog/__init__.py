@@ -16,7 +16,6 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 - ``price_changes`` staff's changes of prices: what changes in percent is shown and confirmed
 - ``price_requests`` prices that staff ask for, which a second person approves
 - ``change_alerts`` tells accounts what changes of models that they used
-- ``open_holds``  what running requests hold, which a change leaves as it is
 - ``previews``     shows what a form would change before it is saved
 - ``route_calls``  one short request to a route, by hand
 - ``price_admin``  the admin's pages of prices that wait, of what providers charge, and of margins

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.forms import PasswordInput
 from django.http import HttpRequest, HttpResponse
 
-from completions.catalog import open_holds
 from completions.models import LanguageModel, Provider, Route
+from completions.statistics import measurements
 from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
 from gateway_project.text import dollars
 
@@ -58,7 +58,8 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
     def _show(self, request: HttpRequest, target: Any, changes: list[tuple[str, str, str]]) -> HttpResponse:
         secrets = self._typed_secrets(request, target)
         model_id = _model_id(target)
-        number, nanos = open_holds.read("model_id", model_id) if model_id else open_holds.read("provider_id", target.pk)
+        by = ("model_id", model_id) if model_id else ("provider_id", target.pk)
+        number, nanos = measurements.read_open_holds(*by)
         running = "1 request runs" if number == 1 else f"{number:,} requests run"
         sent = [(name, value) for name in request.POST for value in request.POST.getlist(name)]
         context = {

@@ -9,12 +9,12 @@ from billing import money
 from billing.models import User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
-from completions.catalog import open_holds, writes
+from completions.catalog import writes
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
 from completions.pricing import rates
 from completions.pricing.rates import RateSheet
-from completions.statistics import margins
+from completions.statistics import margins, measurements
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -98,7 +98,7 @@ def describe(asked: PriceRequest) -> str:
 
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
     """Return what a price of the model does to holds and margins, in sentences."""
-    (number, nanos), before = open_holds.read("model_id", model.pk), model.prices.at()
+    (number, nanos), before = measurements.read_open_holds("model_id", model.pk), model.prices.at()
     sentences = [
         f"{number:,} requests run now and hold {dollars.format_usd(nanos)}. They keep their hold and their price.",
         f"Each new request of {_EXAMPLE_TOKENS:,} input and {_EXAMPLE_TOKENS:,} output tokens holds"

@@ -1,6 +1,6 @@
-"""How often providers, routes and models failed recently, and how fast they answered, from what completions recorded.
+"""How often providers, routes and models failed recently, how fast they answered, and what runs now.
 
-Only the newest completions are read, so that a busy gateway's pages take no longer.
+Of what completions recorded only the newest are read, so that a busy gateway's pages take no longer.
 """
 
 from collections.abc import Iterable
@@ -127,6 +127,12 @@ def last_failures(since: datetime, provider_id: str, model_id: str | None = None
     return sorted((Failure(*row) for row in rows), key=lambda each: each.completion_id, reverse=True)[:ERRORS_SHOWN]
 
 
+def read_open_holds(column: str, value: str) -> tuple[int, int]:
+    """Return how many requests run now, and what they hold, of those with this value in a column, such as ``model_id``."""
+    numbers, nanos = zip(*everywhere.gather(lambda: cell.execute(_OPEN_HOLDS.format(column=column), [value])), strict=True)
+    return int(sum(numbers)), int(sum(nanos))
+
+
 _NEWEST = """
     WITH newest AS (
         SELECT id, created_at, account_id, provider_id, model_id, settlement, failed_attempts,
@@ -190,3 +196,9 @@ _LAST_FAILURES = f"""
     WHERE failure ->> 'provider' = %(provider)s AND (%(model)s::text IS NULL OR model_id = %(model)s)
     ORDER BY id DESC LIMIT %(shown)s
 """  # noqa: S608  SQL of this module
+
+_OPEN_HOLDS = """
+    SELECT count(*), coalesce(sum(amount_nanos), 0) FROM billing_hold
+    JOIN completions_completion AS completion ON completion.id = reference
+    WHERE state = 'HELD' AND completion.{column} = %s
+"""
