@@ -1,12 +1,12 @@
 """Readers for the fields of a request body, the only ones there are. Each returns a typed value or raises InvalidRequest. Pure.
 
-``read_*`` take an object, the name of a field in it, and the path of the object ("" for the body itself). They treat a null as
-absent, as OpenAI's clients expect. ``check_*`` take a value and its path, and return the value with its type. The ``param`` of
-InvalidRequest is the path of the field, such as ``tools[0].function.name``.
+``read_*`` and ``require_*`` take an object, the name of a field in it, and the path of the object ("" for the body itself).
+They treat a null as absent, as OpenAI's clients expect, and ``require_*`` refuse it. ``check_*`` take a value and its path, and
+return the value with its type. The ``param`` of InvalidRequest is the path of the field, such as ``tools[0].function.name``.
 """
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Any, NoReturn
 
 from gateway_project import errors
@@ -65,6 +65,11 @@ def check_kind(value: Any, path: str, kinds: Iterable[str]) -> str:
     return kind
 
 
+def numbered(values: Iterable[Any], path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each value of an array with its path."""
+    return ((f"{path}[{index}]", value) for index, value in enumerate(values))
+
+
 # --- A field of an object -------------------------------------------------------------------------------------------
 
 
@@ -73,6 +78,22 @@ def read_required(fields: Fields, name: str, path: str = "") -> Any:
     if value is None:
         refuse(_join(path, name), "is required")
     return value
+
+
+def require_object(fields: Fields, name: str, path: str = "") -> Fields:
+    return check_object(read_required(fields, name, path), _join(path, name))
+
+
+def require_array(fields: Fields, name: str, path: str = "") -> list[Any]:
+    return check_array(read_required(fields, name, path), _join(path, name))
+
+
+def require_string(fields: Fields, name: str, path: str = "") -> str:
+    return check_string(read_required(fields, name, path), _join(path, name))
+
+
+def require_name(fields: Fields, name: str, path: str = "") -> str:
+    return check_name(read_required(fields, name, path), _join(path, name))
 
 
 def read_integer(fields: Fields, name: str, minimum: int, maximum: int, path: str = "") -> int | None:

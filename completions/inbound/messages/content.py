@@ -19,15 +19,18 @@ from completions.request.fields import (
     check_array,
     check_kind,
     check_members,
-    check_name,
     check_object,
-    check_string,
+    numbered,
     read_array,
     read_boolean,
     read_object,
     read_required,
     read_string,
     refuse,
+    require_array,
+    require_name,
+    require_object,
+    require_string,
 )
 from gateway_project.text import compact_json
 
@@ -94,8 +97,8 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
     conversation = Conversation()
     if body.get("system") is not None:
         _add_system(conversation, body["system"])
-    for index, message in enumerate(check_array(read_required(body, "messages"), "messages")):
-        _add_message(conversation, message, f"messages[{index}]")
+    for path, message in numbered(require_array(body, "messages"), "messages"):
+        _add_message(conversation, message, path)
         pause()
     return conversation
 
@@ -107,14 +110,14 @@ def _add_system(conversation: Conversation, system: Any) -> None:
     if isinstance(system, str):
         conversation.add({"role": "system", "content": system}, Place("system"))
         return
-    parts: list[Fields] = []
-    for index, block in enumerate(check_array(system, "system")):
-        check_kind(block, f"system[{index}]", ("text",))
-        parts += _text(block, f"system[{index}]")
+    place, parts = Place("system"), list[Fields]()
+    for at, block in numbered(check_array(system, "system"), "system"):
+        check_kind(block, at, ("text",))
+        parts += _text(block, at)
+        place.parts.append(at)
         conversation.note(block, "system")
     if parts:
-        places = [f"system[{index}]" for index in range(len(parts))]
-        conversation.add({"role": "system", "content": parts}, Place("system", parts=places))
+        conversation.add({"role": "system", "content": parts}, place)
 
 
 def _add_message(conversation: Conversation, message: Any, path: str) -> None:
@@ -140,8 +143,7 @@ def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
     """Add an instruction that stands in the middle of the conversation. There it stays: it is about what came before."""
     given = [{"type": "text", "text": content}] if isinstance(content, str) else check_array(content, f"{path}.content")
     place, parts = Place(path), list[Fields]()
-    for index, block in enumerate(given):
-        at = f"{path}.content[{index}]"
+    for at, block in numbered(given, f"{path}.content"):
         check_kind(block, at, ("text",))
         [part] = _text(block, at)
         parts.append({**part, "text": chat_messages.as_reminder(part["text"])})
@@ -156,12 +158,10 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
 
     Images of results are in the message of the user, after a line that names their call, because tool messages have none.
     """
-    parts: list[Fields] = []
-    place = Place(path)
-    for index, block in enumerate(blocks):
-        at = f"{path}.content[{index}]"
-        kind = check_kind(block, at, _USER_BLOCKS)
-        shown = _add_tool_result(conversation, block, at) if kind == "tool_result" else _USER_BLOCKS[kind](block, at)
+    place, parts = Place(path), list[Fields]()
+    for at, block in numbered(blocks, f"{path}.content"):
+        kind = check_kind(block, at, (*_PARTS, "tool_result"))
+        shown = _PARTS[kind](block, at) if kind in _PARTS else _add_tool_result(conversation, block, at)
         parts += shown
         place.parts += [at] * len(shown)
         conversation.note(block, "messages")
@@ -173,18 +173,14 @@ def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> li
     """Add the message of a tool result. Return its images and files, which that message cannot have, after a label."""
     check_members(block, _COMMON | {"tool_use_id", "content", "is_error", "toolset_name"}, path)
     read_string(block, "toolset_name", path)
-    message: Fields = {
-        "role": "tool",
-        "tool_call_id": check_string(read_required(block, "tool_use_id", path), f"{path}.tool_use_id"),
-    }
+    message: Fields = {"role": "tool", "tool_call_id": require_string(block, "tool_use_id", path)}
     content, others = block.get("content"), list[Fields]()
     if isinstance(content, str) or content is None:
         message["content"] = content or ""
     else:
         parts = []
-        for index, each in enumerate(check_array(content, f"{path}.content")):
-            at = f"{path}.content[{index}]"
-            parts += _RESULT_BLOCKS[check_kind(each, at, _RESULT_BLOCKS)](each, at)
+        for at, each in numbered(check_array(content, f"{path}.content"), f"{path}.content"):
+            parts += _RESULT_PARTS[check_kind(each, at, _RESULT_PARTS)](each, at)
             conversation.note(each, "messages")
         texts = [part for part in parts if part["type"] == "text"]
         others = [part for part in parts if part["type"] != "text"]
@@ -197,13 +193,9 @@ def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> li
 
 
 def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: str) -> None:
-    parts: list[Fields] = []
-    calls: list[Fields] = []
-    thoughts: list[str] = []
-    sealed: list[Fields] = []
+    parts, calls, sealed, thoughts = list[Fields](), list[Fields](), list[Fields](), list[str]()
     place = Place(path)
-    for index, block in enumerate(blocks):
-        at = f"{path}.content[{index}]"
+    for at, block in numbered(blocks, f"{path}.content"):
         match check_kind(block, at, _REPLY_BLOCKS):
             case "text":
                 parts += _text(block, at)
@@ -214,7 +206,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
                 place.calls.append(at)
             case "thinking":
                 check_members(block, {"type", "thinking", "signature"}, at)
-                thoughts.append(check_string(read_required(block, "thinking", at), f"{at}.thinking"))
+                thoughts.append(require_string(block, "thinking", at))
                 conversation.unseen_tokens_max += _unseen(block, "signature", at)
                 conversation.has_unsigned_thinking |= not block.get("signature")
             case "server_tool_use" | "web_search_tool_result" as kind:
@@ -261,9 +253,9 @@ def _unseen(block: Fields, name: str, path: str) -> int:
 
 def _text(block: Fields, path: str) -> list[Fields]:
     check_members(block, _COMMON | {"text", "citations"}, path)
-    for index, citation in enumerate(read_array(block, "citations", path)):
-        check_object(citation, f"{path}.citations[{index}]")
-    text = check_string(read_required(block, "text", path), f"{path}.text")
+    for at, citation in numbered(read_array(block, "citations", path), f"{path}.citations"):
+        check_object(citation, at)
+    text = require_string(block, "text", path)
     return [{"type": "text", "text": text, **cache_control(block, path)}]
 
 
@@ -278,7 +270,7 @@ def _document(block: Fields, path: str) -> list[Fields]:
     check_members(block, _COMMON | {"source", "title", "context", "citations"}, path)
     _check_citations(block, path)
     title, context = read_string(block, "title", path), read_string(block, "context", path)
-    source, at = check_object(read_required(block, "source", path), f"{path}.source"), f"{path}.source"
+    source, at = require_object(block, "source", path), f"{path}.source"
     if (kind := source.get("type")) == "text":
         parts: list[Fields] = [{"type": "text", "text": _joined(title, context, _plain_text(source, at))}]
     elif kind == "content":
@@ -295,16 +287,15 @@ def _search_result(block: Fields, path: str) -> list[Fields]:
     """Return what a search found as text, after its title and where it was found."""
     check_members(block, _COMMON | {"source", "title", "content", "citations"}, path)
     _check_citations(block, path)
-    heading = [check_string(read_required(block, name, path), f"{path}.{name}") for name in ("title", "source")]
-    found = check_array(read_required(block, "content", path), f"{path}.content")
-    texts = [_only_text(each, f"{path}.content[{index}]") for index, each in enumerate(found)]
+    heading = [require_string(block, name, path) for name in ("title", "source")]
+    texts = [_only_text(each, at) for at, each in numbered(require_array(block, "content", path), f"{path}.content")]
     return [{"type": "text", "text": _joined("\n".join(heading), *texts), **cache_control(block, path)}]
 
 
 def _tool_reference(block: Fields, path: str) -> list[Fields]:
     """Return text that names a tool which a tool search found. The name is enough, because every tool is sent anyway."""
     check_members(block, _COMMON | {"tool_name"}, path)
-    name = check_name(read_required(block, "tool_name", path), f"{path}.tool_name")
+    name = require_name(block, "tool_name", path)
     return [{"type": "text", "text": f"The tool {tool_names.shortened(name)} is there.", **cache_control(block, path)}]
 
 
@@ -332,17 +323,13 @@ def _custom_content(source: Fields, path: str) -> list[Fields]:
     blocks = check_array(given, at)
     if not blocks:
         refuse(at, "must not be empty")
-    return [
-        part
-        for index, each in enumerate(blocks)
-        for part in kinds[check_kind(each, f"{at}[{index}]", kinds)](each, f"{at}[{index}]")
-    ]
+    return [part for place, each in numbered(blocks, at) for part in kinds[check_kind(each, place, kinds)](each, place)]
 
 
 def _only_text(block: Any, path: str) -> str:
     check_kind(block, path, ("text",))
     check_members(block, {"type", "text"}, path)
-    return check_string(read_required(block, "text", path), f"{path}.text")
+    return require_string(block, "text", path)
 
 
 def _plain_part(block: Fields, path: str) -> list[Fields]:
@@ -357,7 +344,7 @@ def _plain_text(source: Fields, path: str) -> str:
     check_members(source, {"type", "media_type", "data"}, path)
     if media.media_type(read_string(source, "media_type", path)) != _MEDIA_TYPE:
         refuse(f"{path}.media_type", f"must be {_MEDIA_TYPE}")
-    return check_string(read_required(source, "data", path), f"{path}.data")
+    return require_string(source, "data", path)
 
 
 def _url(given: Any, path: str) -> str:
@@ -366,12 +353,12 @@ def _url(given: Any, path: str) -> str:
     kind = read_required(source, "type", path)
     if kind == "url":
         check_members(source, {"type", "url"}, path)
-        return check_string(read_required(source, "url", path), f"{path}.url")
+        return require_string(source, "url", path)
     if kind != "base64":
         refuse(f"{path}.type", "must be base64: nothing is kept or fetched here")
     check_members(source, {"type", "media_type", "data"}, path)
-    media_type = media.media_type(check_string(read_required(source, "media_type", path), f"{path}.media_type"))
-    return f"data:{media_type};base64,{check_string(read_required(source, 'data', path), f'{path}.data')}"
+    media_type = media.media_type(require_string(source, "media_type", path))
+    return f"data:{media_type};base64,{require_string(source, 'data', path)}"
 
 
 def _tool_call(block: Fields, path: str) -> Fields:
@@ -379,30 +366,15 @@ def _tool_call(block: Fields, path: str) -> Fields:
     read_string(block, "toolset_name", path)
     if block.get("caller") not in (None, {"type": "direct"}):
         refuse(f"{path}.caller", "must be direct")
-    given = check_object(read_required(block, "input", path), f"{path}.input")
+    given = require_object(block, "input", path)
     function = {
-        "name": tool_names.shortened(check_name(read_required(block, "name", path), f"{path}.name")),
+        "name": tool_names.shortened(require_name(block, "name", path)),
         "arguments": compact_json.dumps_text(given),
     }
-    tool_id = check_string(read_required(block, "id", path), f"{path}.id")
+    tool_id = require_string(block, "id", path)
     return {"id": tool_id, "type": "function", "function": function, **cache_control(block, path)}
 
 
-def _no_part(block: Fields, path: str) -> list[Fields]:
-    raise AssertionError("a tool's result is a message, not a part")
-
-
-_USER_BLOCKS: dict[str, Callable[[Fields, str], list[Fields]]] = {
-    "text": _text,
-    "image": _image,
-    "document": _document,
-    "search_result": _search_result,
-    "tool_result": _no_part,
-}
-_RESULT_BLOCKS: dict[str, Callable[[Fields, str], list[Fields]]] = {
-    "text": _text,
-    "image": _image,
-    "document": _document,
-    "search_result": _search_result,
-    "tool_reference": _tool_reference,
-}
+_Part = Callable[[Fields, str], list[Fields]]
+_PARTS: dict[str, _Part] = {"text": _text, "image": _image, "document": _document, "search_result": _search_result}
+_RESULT_PARTS: dict[str, _Part] = {**_PARTS, "tool_reference": _tool_reference}

@@ -18,7 +18,7 @@ from completions.request.fields import (
     Fields,
     check_members,
     check_object,
-    check_string,
+    numbered,
     read_array,
     read_boolean,
     read_choice,
@@ -28,6 +28,8 @@ from completions.request.fields import (
     read_required,
     read_string,
     refuse,
+    require_object,
+    require_string,
 )
 from completions.request.messages import no_pause
 from completions.request.reasoning import THINKING_TOKENS_MIN
@@ -145,9 +147,8 @@ def _check_edits(body: Fields) -> None:
     path = "context_management"
     management = read_object(body, path)
     check_members(management, {"edits"}, path)
-    for index, edit in enumerate(read_array(management, "edits", path)):
-        at = f"{path}.edits[{index}]"
-        kind = check_string(read_required(check_object(edit, at), "type", at), f"{at}.type")
+    for at, edit in numbered(read_array(management, "edits", path), f"{path}.edits"):
+        kind = require_string(check_object(edit, at), "type", at)
         if kind != _CLEAR_THINKING:
             problem = f"does not support the {kind[:64]} context management strategy: nothing is taken out of the conversation"
             refuse(at, problem, quotes_request=True)
@@ -212,5 +213,5 @@ def _format(body: Fields) -> Fields:
     check_members(wanted, {"type", "schema"}, path)
     if wanted.get("type") != "json_schema":
         refuse(f"{path}.type", "must be json_schema")
-    json_schema = check_object(read_required(wanted, "schema", path), f"{path}.schema")
+    json_schema = require_object(wanted, "schema", path)
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": json_schema, "strict": True}}}

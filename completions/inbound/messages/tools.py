@@ -16,9 +16,9 @@ from completions.request.fields import (
     Fields,
     check_array,
     check_members,
-    check_name,
     check_object,
     check_string,
+    numbered,
     read_array,
     read_boolean,
     read_integer,
@@ -26,6 +26,8 @@ from completions.request.fields import (
     read_required,
     read_string,
     refuse,
+    require_name,
+    require_object,
 )
 
 # Anthropic's reference lists 245 tokens for bash, 700 for the text editor, and 735 and a system prompt of 499 for the computer.
@@ -59,18 +61,18 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 def translate(body: Fields) -> Fields:
     """Return ``tools``, ``tool_choice`` and ``parallel_tool_calls`` of the chat request."""
-    tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(read_array(body, "tools"))]
+    tools = [_tool(tool, path) for path, tool in numbered(read_array(body, "tools"), "tools")]
     return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
 
 
 def first_own(tools: list[Fields]) -> str:
     """Return the field that names the first tool of Anthropic's own; empty if there is none."""
-    return next((f"tools[{index}].type" for index, tool in enumerate(tools) if _family(tool)), "")
+    return next((f"{path}.type" for path, tool in numbered(tools, "tools") if _family(tool)), "")
 
 
 def first_search(tools: list[Fields]) -> str:
     """Return the field that names the first tool that searches the web; empty if there is none."""
-    return next((f"tools[{index}].type" for index, tool in enumerate(tools) if _family(tool) == "web_search"), "")
+    return next((f"{path}.type" for path, tool in numbered(tools, "tools") if _family(tool) == "web_search"), "")
 
 
 def searches_max(tools: list[Fields]) -> int:
@@ -125,8 +127,8 @@ def _tool(given: Any, path: str) -> Fields:
 
 def _check_common(tool: Fields, path: str) -> None:
     """Check the members that nothing but Anthropic's API reads."""
-    for index, example in enumerate(read_array(tool, "input_examples", path)):
-        check_object(example, f"{path}.input_examples[{index}]")
+    for at, example in numbered(read_array(tool, "input_examples", path), f"{path}.input_examples"):
+        check_object(example, at)
     read_boolean(tool, "defer_loading", path)
     if (callers := tool.get("allowed_callers")) is not None and check_array(callers, f"{path}.allowed_callers") != ["direct"]:
         refuse(f"{path}.allowed_callers", "must be direct: no code runs at Anthropic")
@@ -134,8 +136,8 @@ def _check_common(tool: Fields, path: str) -> None:
 
 def _function(tool: Fields, path: str) -> Fields:
     function: Fields = {
-        "name": tool_names.shortened(check_name(read_required(tool, "name", path), f"{path}.name")),
-        "parameters": check_object(read_required(tool, "input_schema", path), f"{path}.input_schema"),
+        "name": tool_names.shortened(require_name(tool, "name", path)),
+        "parameters": require_object(tool, "input_schema", path),
     }
     if description := read_string(tool, "description", path):
         function["description"] = description
@@ -155,7 +157,7 @@ def _own_function(tool: Fields, family: str, path: str) -> Fields:
         _check_search(tool, path)
     if family == "computer_toolset":
         return {"name": family, "parameters": read_object(tool, "configs", path)}
-    return {"name": tool_names.shortened(check_name(read_required(tool, "name", path), f"{path}.name"))}
+    return {"name": tool_names.shortened(require_name(tool, "name", path))}
 
 
 def _check_search(tool: Fields, path: str) -> None:
@@ -164,8 +166,8 @@ def _check_search(tool: Fields, path: str) -> None:
     if tool["type"] != _DIRECT_SEARCH and tool.get("allowed_callers") != ["direct"]:
         refuse(f"{path}.allowed_callers", "must be direct: no code runs at Anthropic")
     for name in ("allowed_domains", "blocked_domains"):
-        for index, domain in enumerate(read_array(tool, name, path)):
-            check_string(domain, f"{path}.{name}[{index}]")
+        for at, domain in numbered(read_array(tool, name, path), f"{path}.{name}"):
+            check_string(domain, at)
     read_object(tool, "user_location", path)
 
 

@@ -18,11 +18,13 @@ from completions.request.fields import (
     check_members,
     check_object,
     check_string,
+    numbered,
     read_array,
     read_object,
     read_required,
     read_string,
     refuse,
+    require_string,
 )
 from gateway_project.text import compact_json
 
@@ -37,13 +39,13 @@ class Conversation:
 
     Consecutive items of the assistant become one message, in the order that chat has: reasoning, text, calls. The results of
     calls follow, and then the images and files of the results, in a message of the user. ``found_tools`` are the tools that a
-    tool search of the caller found, with their paths.
+    tool search of the caller found, after their paths.
     """
 
     account_id: UUID | None = None  # that summaries are sealed for
     messages: list[Fields] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
-    found_tools: list[tuple[Any, str]] = field(default_factory=list)
+    found_tools: list[tuple[str, Any]] = field(default_factory=list)
     has_custom_calls: bool = False
     has_searches: bool = False  # of earlier replies, which no provider is sent
     compactions: int = 0
@@ -153,7 +155,7 @@ def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> Non
 
 def _called_name(item: Fields, path: str) -> Any:
     namespace = read_string(item, "namespace", path)
-    return tools.chat_name(namespace, check_string(read_required(item, "name", path), f"{path}.name"))
+    return tools.chat_name(namespace, require_string(item, "name", path))
 
 
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
@@ -185,7 +187,7 @@ def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None
     at = f"{path}.output"
     output = read_required(item, "output", path)
     check_kind(output, at, ("computer_screenshot",))
-    call_id = check_string(read_required(item, "call_id", path), f"{path}.call_id")
+    call_id = require_string(item, "call_id", path)
     label = {"type": "text", "text": f"Shown by the result of {call_id}:"}
     message = {"role": "tool", "tool_call_id": call_id, "content": ""}
     conversation.add_result(message, Place(path, at), [(label, path), (_image(output, at), at)])
@@ -195,7 +197,7 @@ def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> Non
     """Add what a search of the caller's found. The model is told of those tools as of all others."""
     check_members(item, _LABELS | {"call_id", "execution", "tools", "created_by"}, path)
     found = read_array(item, "tools", path)
-    conversation.found_tools += [(tool, f"{path}.tools[{index}]") for index, tool in enumerate(found)]
+    conversation.found_tools += numbered(found, f"{path}.tools")
     names = [tool.get("name") for tool in found if isinstance(tool, dict)]
     _add_text_result(conversation, item, path, compact_json.dumps_text({"found": names}))
 
@@ -217,7 +219,7 @@ def _add_call(conversation: Conversation, item: Fields, path: str, call: Fields)
 def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
     check_members(item, _LABELS | {"call_id", "output", "caller"}, path)
     _check_caller(item, path)
-    call_id = check_string(read_required(item, "call_id", path), f"{path}.call_id")
+    call_id = require_string(item, "call_id", path)
     output = read_required(item, "output", path)
     parts, paths = _parts(output, f"{path}.output", _PARTS["user"])
     texts = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] == "text"]
@@ -253,11 +255,10 @@ def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
 
 def _reasoning_texts(item: Fields, name: str, kind: str, path: str) -> list[str]:
     texts = []
-    for index, part in enumerate(read_array(item, name, path)):
-        at = f"{path}.{name}[{index}]"
+    for at, part in numbered(read_array(item, name, path), f"{path}.{name}"):
         check_kind(part, at, (kind,))
         check_members(part, {"type", "text"}, at)
-        texts.append(check_string(read_required(part, "text", at), f"{at}.text"))
+        texts.append(require_string(part, "text", at))
     return texts
 
 
@@ -320,8 +321,8 @@ def _parts(content: Any, path: str, kinds: "dict[str, _Part]") -> tuple[list[Fie
         return _as_parts(content), [path] if content else []
     if not isinstance(content, list):
         refuse(path, "must be a string or an array of parts")
-    paths = [f"{path}[{index}]" for index in range(len(content))]
-    return [kinds[check_kind(part, at, kinds)](part, at) for part, at in zip(content, paths, strict=True)], paths
+    parts = [kinds[check_kind(part, at, kinds)](part, at) for at, part in numbered(content, path)]
+    return parts, [at for at, _ in numbered(content, path)]
 
 
 def _content(given: Any, parts: list[Fields]) -> Any:
@@ -337,14 +338,14 @@ def _as_parts(content: Any) -> list[Fields]:
 
 def _text(part: Fields, path: str) -> Fields:
     check_members(part, {"type", "text"}, path)
-    return {"type": "text", "text": check_string(read_required(part, "text", path), f"{path}.text")}
+    return {"type": "text", "text": require_string(part, "text", path)}
 
 
 def _output_text(part: Fields, path: str) -> Fields:
     check_members(part, {"type", "text", "annotations", "logprobs"}, path)
-    for index, annotation in enumerate(read_array(part, "annotations", path)):
-        check_kind(annotation, f"{path}.annotations[{index}]", ("url_citation",))
-    return {"type": "text", "text": check_string(read_required(part, "text", path), f"{path}.text")}
+    for at, annotation in numbered(read_array(part, "annotations", path), f"{path}.annotations"):
+        check_kind(annotation, at, ("url_citation",))
+    return {"type": "text", "text": require_string(part, "text", path)}
 
 
 def _refusal(part: Fields, path: str) -> Fields:

@@ -22,15 +22,15 @@ from completions.request.fields import (
     Fields,
     check_kind,
     check_members,
-    check_object,
+    numbered,
     read_array,
     read_boolean,
     read_choice,
     read_integer,
     read_object,
-    read_required,
     read_string,
     refuse,
+    require_object,
 )
 from completions.request.messages import no_pause
 from gateway_project import errors
@@ -174,8 +174,7 @@ def _check_service(body: Fields) -> None:
     """Check what asks for no more than the gateway does anyway."""
     read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
     read_object(body, "client_metadata")
-    for index, entry in enumerate(read_array(body, "context_management")):
-        path = f"context_management[{index}]"
+    for path, entry in numbered(read_array(body, "context_management"), "context_management"):
         check_kind(entry, path, ("compaction",))
         check_members(entry, {"type", "compact_threshold"}, path)
         read_integer(entry, "compact_threshold", 1, schema.MAX_TOKENS_MAX, path)
@@ -227,7 +226,7 @@ def _text(body: Fields) -> Fields:
         check_members(wanted, {"type"}, "text.format")
         return {**verbosity, **({} if kind == "text" else {"response_format": {"type": kind}})}
     check_members(wanted, {"type", "name", "description", "schema", "strict"}, "text.format")
-    check_object(read_required(wanted, "schema", "text.format"), "text.format.schema")
+    require_object(wanted, "schema", "text.format")
     read_string(wanted, "description", "text.format")
     read_boolean(wanted, "strict", "text.format")
     json_schema = {name: value for name, value in wanted.items() if name != "type" and value is not None}
@@ -237,9 +236,9 @@ def _text(body: Fields) -> Fields:
 def _logprobs(body: Fields) -> Fields:
     """Return whether the reply is to have the probabilities of its tokens."""
     included = read_array(body, "include")
-    for index, name in enumerate(included):
+    for path, name in numbered(included, "include"):
         if name not in INCLUDED:
-            refuse(f"include[{index}]", f"must be one of {', '.join(INCLUDED)}")
+            refuse(path, f"must be one of {', '.join(INCLUDED)}")
     top = read_integer(body, "top_logprobs", 0, TOP_LOGPROBS_MAX)
     if LOGPROBS not in included and not top:
         return {}

@@ -13,19 +13,20 @@ from completions.inbound import tool_names
 from completions.inbound.events import read_arguments
 from completions.request.fields import (
     Fields,
-    check_array,
     check_kind,
     check_members,
-    check_name,
     check_object,
-    check_string,
+    numbered,
     read_array,
     read_boolean,
     read_choice,
     read_object,
-    read_required,
     read_string,
     refuse,
+    require_array,
+    require_name,
+    require_object,
+    require_string,
 )
 from gateway_project.text import compact_json
 
@@ -79,9 +80,9 @@ class CallerTool:
     def arguments(self, item: Fields, path: str) -> str:
         """Return the arguments of a call in the history."""
         if self.is_list:
-            listed = check_array(read_required(item, self.member, path), f"{path}.{self.member}")
+            listed = require_array(item, self.member, path)
             return compact_json.dumps_text({self.member: listed})
-        arguments = check_object(read_required(item, self.member, path), f"{path}.{self.member}")
+        arguments = require_object(item, self.member, path)
         return compact_json.dumps_text({name: value for name, value in arguments.items() if name not in self.fixed})
 
 
@@ -194,12 +195,10 @@ def chat_name(namespace: str, name: str) -> str:
     return tool_names.shortened(f"{namespace}__{name}" if namespace else name)
 
 
-def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
+def translate(body: Fields, found: Sequence[tuple[str, Any]]) -> Tools:
     """Return the tools of a body and the ``found`` ones, which come with their paths from a tool search of the caller."""
     tools = Tools()
-    for index, tool in enumerate(read_array(body, "tools")):
-        _add(tools, tool, f"tools[{index}]")
-    for tool, path in found:
+    for path, tool in (*numbered(read_array(body, "tools"), "tools"), *found):
         _add(tools, tool, path)
     if body.get("tool_choice") == "none":  # then nothing may be searched, or charged
         tools.search, tools.search_at = None, ""
@@ -226,12 +225,12 @@ def _add(tools: Tools, value: Any, path: str) -> None:
 
 def _add_namespace(tools: Tools, group: Fields, path: str) -> None:
     check_members(group, {"type", "name", "description", "tools"}, path)
-    namespace = check_name(read_required(group, "name", path), f"{path}.name")
+    namespace = require_name(group, "name", path)
     description = read_string(group, "description", path)
-    for index, tool in enumerate(check_array(read_required(group, "tools", path), f"{path}.tools")):
-        at = f"{path}.tools[{index}]"
+    for at, tool in numbered(require_array(group, "tools", path), f"{path}.tools"):
         check_kind(tool, at, ("function", "custom"))
-        _add_named(tools, tool, at, namespace, "" if index else description)
+        _add_named(tools, tool, at, namespace, description)
+        description = ""
 
 
 def _add_search(tools: Tools, tool: Fields, path: str) -> None:
@@ -247,7 +246,7 @@ def _add_search(tools: Tools, tool: Fields, path: str) -> None:
 
 def _add_named(tools: Tools, tool: Fields, path: str, namespace: str = "", about: str = "") -> None:
     """Add a function or a custom tool. ``about`` describes its namespace: the description of the first tool includes it."""
-    name, named = check_string(read_required(tool, "name", path), f"{path}.name"), _named(tool, path)
+    name, named = require_string(tool, "name", path), _named(tool, path)
     inner = named[tool["type"]]
     if about:
         inner["description"] = "\n\n".join(filter(None, (f"{namespace}: {about}", inner.get("description"))))
@@ -284,7 +283,7 @@ def _tool_format(tool: Fields, path: str) -> Fields:
     check_members(wanted, {"type", "syntax", "definition"}, at)
     if wanted.get("syntax") not in ("lark", "regex"):
         refuse(f"{at}.syntax", "must be lark or regex")
-    definition = check_string(read_required(wanted, "definition", at), f"{at}.definition")
+    definition = require_string(wanted, "definition", at)
     return {"format": {"type": "grammar", "grammar": {"syntax": wanted["syntax"], "definition": definition}}}
 
 
@@ -319,9 +318,8 @@ def choice(body: Fields) -> Any:
     check_members(tool_choice, {"type", "mode", "tools"}, "tool_choice")
     if tool_choice.get("mode") not in ("auto", "required"):
         refuse("tool_choice.mode", "must be auto or required")
-    allowed = check_array(read_required(tool_choice, "tools", "tool_choice"), "tool_choice.tools")
-    kinds = ("function", "custom", *CALLER_TOOLS)
-    tools = [_chosen(tool, f"tool_choice.tools[{index}]", kinds) for index, tool in enumerate(allowed)]
+    allowed = numbered(require_array(tool_choice, "tools", "tool_choice"), "tool_choice.tools")
+    tools = [_chosen(tool, path, ("function", "custom", *CALLER_TOOLS)) for path, tool in allowed]
     return {"type": "allowed_tools", "allowed_tools": {"mode": tool_choice["mode"], "tools": tools}}
 
 
@@ -331,7 +329,7 @@ def _chosen(chosen: Any, path: str, kinds: tuple[str, ...]) -> Fields:
         check_members(chosen, {"type"}, path)
         return {"type": "function", "function": {"name": kind}}
     check_members(chosen, {"type", "name", "namespace"}, path)
-    name = check_string(read_required(chosen, "name", path), f"{path}.name")
+    name = require_string(chosen, "name", path)
     return {"type": kind, kind: {"name": chat_name(read_string(chosen, "namespace", path), name)}}
 
 
