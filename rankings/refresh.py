@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -25,12 +25,13 @@ from django.db.models import QuerySet
 
 from completions.models import Category
 from gateway_project.db import cell, pool
+from gateway_project.net.background_http import AccessDenied, FetchFailed
 from rankings.identity import mapping
 from rankings.models import Entry, Snapshot, Source, SourceState, Standing
 from rankings.publishing import doubts, publication
 from rankings.sources import registry
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, SourceAccess, SourceRun, StandingRow, Unchanged
-from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceClient, SourceFailed
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, SourceAccess, SourceRun, Unchanged
+from rankings.sources.client import ImplausibleData, SourceClient, SourceFailed
 
 logger = logging.getLogger("gateway.rankings")
 
@@ -39,6 +40,7 @@ PUBLISH_AGAIN_WAIT = timedelta(minutes=1)  # after a publication that another on
 FAILURE_WAIT = timedelta(minutes=15)  # after the first failure; doubled by each one more, up to the cadence
 SHARE_MIN = 0.5  # of the last good snapshot's rows, on each board
 KEPT_WHOLE = timedelta(days=60)  # older snapshots: one a week
+_COLUMNS = ("board", "external_key", "key_kind", "name", "organization", "rank", "value", "facts")  # of a standing, by sources
 
 
 class RefreshResult(StrEnum):
@@ -136,7 +138,7 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
         except Unchanged:
             _succeeded(state, previous_validators)
             return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
-        except SourceFailed as failure:
+        except (SourceFailed, FetchFailed) as failure:
             state.refresh_from_db()  # it may say what was rolled back
             return _failed(state, access.mark, failure)
     for note in fetched.notes:
@@ -149,7 +151,7 @@ def _whatever_it_sends() -> Iterator[None]:
     """Turn an error that a source's data leads to, and that was not foreseen, into a failed run, with the trace in the log."""
     try:
         yield
-    except (SourceFailed, Unchanged, *pool.UNAVAILABLE):
+    except (SourceFailed, FetchFailed, Unchanged, *pool.UNAVAILABLE):
         raise
     except Exception as error:
         logger.exception("what a source sent could not be read or stored")
@@ -158,16 +160,13 @@ def _whatever_it_sends() -> Iterator[None]:
 
 def _complete(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None) -> FetchedSnapshot:
     """Add the versions of the boards, and the standings that those had which the source refuses now."""
-    columns = [field.name for field in fields(StandingRow)]
-    kept = last.standings.filter(board__in=fetched.stopped).values(*columns) if last else []
-    rows = [StandingRow(**{**row, "board": Category(row["board"])}) for row in kept]
+    kept = last.standings.filter(board__in=fetched.stopped).values(*_COLUMNS) if last else []
     boards: dict[str, dict[str, str]] = {
         str(board): {"version": fetched.version or spec.board(board).version} for board in spec.boards
     }
     if last:
-        old = {board: {"as_of": last.as_of.isoformat(), **last.boards.get(board, {})} for board in fetched.stopped}
-        boards |= {str(board): about for board, about in old.items()}
-    standings, notes = [*fetched.standings, *rows], [*fetched.notes, *_stopped(fetched)]
+        boards |= {str(board): {"as_of": last.as_of.isoformat(), **last.boards.get(board, {})} for board in fetched.stopped}
+    standings, notes = [*fetched.standings, *(Standing(**row) for row in kept)], [*fetched.notes, *_stopped(fetched)]
     return replace(fetched, standings=standings, notes=notes, boards=boards)
 
 
@@ -177,7 +176,7 @@ def _stopped(fetched: FetchedSnapshot) -> list[str]:
 
 def _fingerprint(fetched: FetchedSnapshot) -> str:
     """Return the SHA-256 of the standings, in whatever order they came, with version and date."""
-    rows = sorted(json.dumps(vars(row), sort_keys=True) for row in fetched.standings)
+    rows = sorted(json.dumps({name: getattr(row, name) for name in _COLUMNS}, sort_keys=True) for row in fetched.standings)
     versions = sorted((board, about.get("version")) for board, about in fetched.boards.items())
     content = json.dumps([rows, versions, fetched.as_of and fetched.as_of.isoformat()])
     return hashlib.sha256(content.encode()).hexdigest()
@@ -236,8 +235,9 @@ def _create(source: Source, fetched: FetchedSnapshot, fingerprint: str, held_bec
         notes="\n".join(fetched.notes),
         held_because=held_because,
     )
-    rows = [Standing(snapshot=snapshot, **vars(row)) for row in fetched.standings]
-    Standing.objects.bulk_create(rows, batch_size=1_000)
+    for standing in fetched.standings:
+        standing.snapshot = snapshot
+    Standing.objects.bulk_create(fetched.standings, batch_size=1_000)
     return snapshot
 
 
@@ -284,13 +284,16 @@ def _succeeded(state: SourceState, validators: dict[str, object], fetched: Fetch
     state.save()
 
 
-def _failed(state: SourceState, mark: str, failure: SourceFailed) -> RefreshOutcome:
+def _failed(state: SourceState, mark: str, failure: SourceFailed | FetchFailed) -> RefreshOutcome:
     """Store the reason and the time of the next attempt. What is published stays."""
     now = pool.database_time()
-    wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence)
-    state.last_attempt_at, state.next_attempt_at = now, failure.retry_at or now + _jittered(wait)
+    if failure.retry_seconds is None:
+        wait = _jittered(min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence))
+    else:
+        wait = timedelta(seconds=failure.retry_seconds)
+    state.last_attempt_at, state.next_attempt_at = now, now + wait
     state.failures = min(state.failures + 1, 1_000)
-    state.is_refused, state.error = isinstance(failure, SourceAccessDenied), str(failure)
+    state.is_refused, state.error = isinstance(failure, AccessDenied), str(failure)
     # Validators are valid only for the access that they were given to. Without them the next run reads everything again.
     state.validators = state.validators if state.validators.get("mark") == mark else {"mark": mark}
     state.save()

@@ -4,7 +4,7 @@ A source that renames a column still sends as many rows. But they are mapped to 
 callers of best/* would be served and charged by another model overnight.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from completions.models import Category
 from rankings.identity import mapping
@@ -24,7 +24,7 @@ MODELS_MIN = 2  # that are lost or leap: one alone may be news
 def find(last: Snapshot, fetched: FetchedSnapshot) -> str:
     """Return what is doubtful of the run beside what is published; empty if nothing is."""
     source = Source(last.source)
-    old, new = list(last.standings.all()), [Standing(**vars(row)) for row in fetched.standings]
+    old, new = list(last.standings.all()), fetched.standings
     before, after = (mapping.expected_standings(source, standings) for standings in (old, new))
     found: list[str] = []
     for board, ours in before.items():
@@ -32,14 +32,10 @@ def find(last: Snapshot, fetched: FetchedSnapshot) -> str:
             continue
         now = after.get(board, {})
         found += _lost(board, ours.keys(), now.keys())
-        if not _is_new_series(last.boards.get(board), fetched.boards.get(board)):
+        about = (last.boards.get(board), fetched.boards.get(board))
+        if len({series(each["version"]) for each in about if each and "version" in each}) < 2:  # else ranks cannot be compared
             found += _leapt(board, _places(board, ours, old), _places(board, now, new))
     return "; ".join(found)
-
-
-def _is_new_series(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> bool:
-    """Whether the board's version is another, so that its ranks cannot be compared."""
-    return len({series(about["version"]) for about in (before, now) if about and "version" in about}) == 2
 
 
 def _lost(board: Category, before: Iterable[str], after: Iterable[str]) -> Iterator[str]:

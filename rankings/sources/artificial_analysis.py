@@ -1,14 +1,15 @@
 """ARTIFICIAL_ANALYSIS: indexes of intelligence and measured speed, one row for each reasoning effort. Off without a key."""
 
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import timedelta
 from typing import Any
 
 from completions.models import Category
 from rankings import environment
-from rankings.models import Source
+from rankings.models import Source, Standing
 from rankings.sources import base, documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
-from rankings.sources.client import Headers, ImplausibleData, SourceClient, SourceUnavailable
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
+from rankings.sources.client import Headers, ImplausibleData, SourceClient, SourceFailed
 
 BOARDS = {Category.GENERAL: "artificial_analysis_intelligence_index", Category.CODING: "artificial_analysis_coding_index"}
 KEY_KIND = "aa_id"
@@ -30,7 +31,7 @@ def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
     first_identity: tuple[float, float] | None = None
     for number in range(1, PAGES_MAX + 1):
         answer = client.get("/language/models/free", page=number)
-        body = documents.table(answer.body, "a page")
+        body = documents.table(answer.json(), "a page")
         paging = documents.table(body.get("pagination"), "pagination")
         pages = documents.finite(paging.get("total_pages"), "total_pages", minimum=1, maximum=PAGES_MAX)
         page_identity = (documents.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
@@ -51,16 +52,16 @@ def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _require_quota(headers: Headers) -> None:
-    """Raises SourceUnavailable when only the part of the day's quota is left that others may need."""
+    """Raises SourceFailed when only the part of the day's quota is left that others may need."""
     left = headers.get("X-RateLimit-Remaining", "")
     if left.isascii() and left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
         reset = headers.get("X-RateLimit-Reset", "")
         is_timestamp = reset.isascii() and reset.isdigit() and len(reset) < 12
-        retry_at = datetime.fromtimestamp(int(reset), UTC) if is_timestamp else datetime.now(UTC) + timedelta(days=1)
-        raise SourceUnavailable(f"{left} requests are left of today's", retry_at=retry_at)
+        wait = int(reset) - time.time() if is_timestamp else timedelta(days=1).total_seconds()
+        raise SourceFailed(f"{left} requests are left of today's", retry_seconds=wait)
 
 
-def _board(board: Category, models: list[dict[str, Any]]) -> list[StandingRow]:
+def _board(board: Category, models: list[dict[str, Any]]) -> list[Standing]:
     """Return the models that have the board's index, ranked by it: the source gives no ranks."""
     index = BOARDS[board]
     valued = []
@@ -71,11 +72,11 @@ def _board(board: Category, models: list[dict[str, Any]]) -> list[StandingRow]:
     return [_standing(board, model, value, rank) for model, value, rank in base.ranked(valued)]
 
 
-def _standing(board: Category, model: dict[str, Any], value: float, rank: int) -> StandingRow:
+def _standing(board: Category, model: dict[str, Any], value: float, rank: int) -> Standing:
     creator = documents.table(model.get("model_creator") or {}, "model_creator")
     pricing = documents.table(model.get("pricing") or {}, "pricing")
     performance = documents.table(model.get("performance") or {}, "performance")
-    return StandingRow(
+    return Standing(
         board=board,
         external_key=documents.text(model["id"], "id"),
         key_kind=KEY_KIND,
@@ -123,7 +124,6 @@ SPEC = FetchedSourceSpec(
     key_headers=lambda key: {"x-api-key": key},
     needs_key=True,
     boards=BOARDS,
-    key_kind=KEY_KIND,
     rows_min=100,
     is_conditional=True,
     read=read,

@@ -19,9 +19,10 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from completions.models import Category
+from gateway_project.net.background_http import AccessDenied, NotFound
 from rankings.environment import Setting
-from rankings.models import Source
-from rankings.sources.client import SourceAccessDenied, SourceClient, SourceMissing
+from rankings.models import Source, Standing
+from rankings.sources.client import SourceClient
 
 T = TypeVar("T")
 
@@ -37,24 +38,10 @@ class Unchanged(Exception):
 
 
 @dataclass(frozen=True)
-class StandingRow:
-    """The position of one of the source's models on one of its boards. Columns as in ``models.Standing``."""
-
-    board: Category
-    external_key: str
-    key_kind: str
-    name: str
-    organization: str
-    rank: int
-    value: float
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class FetchedSnapshot:
     """Everything that a source said at one time, not stored yet."""
 
-    standings: list[StandingRow]
+    standings: list[Standing]  # without a snapshot
     as_of: datetime | None = None  # the source's own date, if it gives one
     version: str = ""
     attribution: str = ""
@@ -145,8 +132,8 @@ class SourceSpec:
 
     source: Source
     title: str
-    cadence: timedelta  # between two runs
-    age_max: timedelta  # of the last success: then the source is unhealthy
+    cadence: timedelta = timedelta(hours=24)  # between two runs
+    age_max: timedelta = timedelta(hours=72)  # of the last success: then the source is unhealthy
     home_url: str = ""
     data_age_max: timedelta | None = None  # of the date of its data, likewise
     license: License | None = None  # of its data
@@ -170,10 +157,9 @@ class FetchedSourceSpec(SourceSpec):
     needs_key: bool = False  # without it the source is off, and nothing of it may be shown, because its terms say so
 
     boards: Mapping[Category, Any]
-    key_kind: str
     rows_min: int  # of a good snapshot, on GENERAL
     is_conditional: bool  # its documents keep their addresses: the source is unchanged when each of them answers 304
-    read: Callable[[SourceRun], FetchedSnapshot]  # returns everything, or raises Unchanged or a SourceFailed
+    read: Callable[[SourceRun], FetchedSnapshot]  # returns everything, or raises Unchanged, FetchFailed or SourceFailed
 
     figures: Callable[[Placement], StandingFigures]
     short_name: str  # in the settings of weights and half-lives
@@ -206,15 +192,25 @@ def read_boards(boards: Iterable[Category], read: Callable[[Category], T]) -> tu
     Raises what the first one was refused with if all are: then it is the source that refuses.
     """
     found: dict[Category, T] = {}
-    refused: dict[Category, SourceAccessDenied | SourceMissing] = {}
+    refused: dict[Category, AccessDenied | NotFound] = {}
     for board in boards:
         try:
             found[board] = read(board)
-        except (SourceAccessDenied, SourceMissing) as refusal:
+        except (AccessDenied, NotFound) as refusal:
             refused[board] = refusal
     if refused and not found:
         raise next(iter(refused.values()))
     return found, {board: str(refusal) for board, refusal in refused.items()}
+
+
+def one_of_each(
+    rows: Iterable[Standing], identity: Callable[[Standing], Any], worth: Callable[[Standing], Any]
+) -> list[Standing]:
+    """Return of the rows of one identity the first of the greatest worth, in the order in which the identities come."""
+    kept: dict[Any, Standing] = {}
+    for row in rows:
+        kept[identity(row)] = max(kept.get(identity(row), row), row, key=worth)
+    return list(kept.values())
 
 
 def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:

@@ -5,47 +5,26 @@ How documents are requested, and the limits of that, is in ``gateway_project.net
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from gateway_project.net import background_http
+from gateway_project.net.background_http import AccessDenied, Document, Headers, NotFound
 
-Headers = background_http.Headers
 LIMITS = background_http.Limits(redirects=3)
 
 
 class SourceFailed(Exception):
-    """A run ended without a snapshot. The message holds no secret. ``retry_at``: when the source allows the next request."""
+    """A run ended without a snapshot for what the documents say. The message holds no secret.
 
-    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
+    ``retry_seconds`` is until the source allows the next request, as of a ``FetchFailed``.
+    """
+
+    def __init__(self, message: str, *, retry_seconds: float | None = None) -> None:
         super().__init__(message)
-        self.retry_at = retry_at
-
-
-class SourceAccessDenied(SourceFailed):
-    """The source denies access until the configuration changes."""
-
-
-class SourceUnavailable(SourceFailed):
-    """The source may answer later."""
-
-
-class SourceMissing(SourceUnavailable):
-    """The source does not have the document, or no longer."""
+        self.retry_seconds = retry_seconds
 
 
 class ImplausibleData(SourceFailed):
     """The source's answer cannot be true, or cannot be complete. The last good snapshot stays."""
-
-
-@dataclass(frozen=True)
-class SourceDocument:
-    """A parsed document, and its headers by their names in any case."""
-
-    body: Any
-    headers: Headers
-    validators: dict[str, str]
 
 
 class SourceClient:
@@ -61,13 +40,13 @@ class SourceClient:
     ) -> None:
         self.base_url, self.say = base_url.rstrip("/"), say
         self._http = background_http.Client(headers, LIMITS, pause=pause, say=say)
-        self._answers: dict[str, SourceDocument] = {}
+        self._answers: dict[str, Document] = {}
 
     def close(self) -> None:
         self._http.close()
 
-    def get(self, path: str, **query: str | int) -> SourceDocument:
-        """Return the JSON document at a path under the base URL. Raises a subclass of SourceFailed."""
+    def get(self, path: str, **query: str | int) -> Document:
+        """Return the document at a path under the base URL. Raises FetchFailed."""
         url = background_http.with_query(self.base_url + path, query)
         if url not in self._answers:
             self._request(url)
@@ -76,7 +55,10 @@ class SourceClient:
     def is_unchanged(self, validators: Mapping[str, Headers]) -> bool:
         """Whether all documents that ``validators``, by URL, belong to are unchanged. ``get`` reuses the first changed one."""
         for url, conditions in validators.items():
-            if not url.startswith(f"{self.base_url}/") or self._has_changed(url, conditions):
+            try:
+                if not url.startswith(f"{self.base_url}/") or self._request(url, conditions):
+                    return False
+            except (AccessDenied, NotFound):  # what that means is for the document's reader to say
                 return False
             self.say(f"{background_http.shown(url)}: unchanged")
         return bool(validators)
@@ -87,27 +69,9 @@ class SourceClient:
         given = {url: answer.validators for url, answer in self._answers.items()}
         return given if all(given.values()) else {}
 
-    def _has_changed(self, url: str, conditions: Headers) -> bool:
-        """A document that is no longer given out has changed: what that means is for its reader to say."""
-        try:
-            return self._request(url, conditions)
-        except (SourceAccessDenied, SourceMissing):
-            return True
-
     def _request(self, url: str, conditions: Headers | None = None) -> bool:
         """Request a document and keep it. Return whether it has changed since ``conditions``."""
-        try:
-            document = self._http.get(url, conditions)
-            if document is not None:
-                self._answers[url] = SourceDocument(document.json(), document.headers, document.validators)
-        except background_http.AccessDenied as failure:
-            raise SourceAccessDenied(str(failure)) from None
-        except background_http.NotFound as failure:
-            raise SourceMissing(str(failure)) from None
-        except background_http.InvalidDocument as failure:
-            raise ImplausibleData(str(failure)) from None
-        except background_http.FetchFailed as failure:
-            wait = failure.retry_seconds
-            retry_at = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
-            raise SourceUnavailable(str(failure), retry_at=retry_at) from None
+        document = self._http.get(url, conditions)
+        if document is not None:
+            self._answers[url] = document
         return document is not None

@@ -1,14 +1,13 @@
 """HUGGINGFACE: benchmark leaderboards that the Hub keeps of what model cards report. Open weights, mostly unverified."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from completions.models import Category
 from rankings import environment
-from rankings.models import Source
+from rankings.models import Source, Standing
 from rankings.sources import base, documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
 from rankings.sources.client import ImplausibleData
 
 
@@ -38,9 +37,9 @@ def read(run: SourceRun) -> FetchedSnapshot:
     notes: list[str] = []
     boards = {board: leaderboard for board, leaderboard in BOARDS.items() if TOKEN.value or not leaderboard.is_gated}
 
-    def read_board(board: Category) -> list[StandingRow]:
+    def read_board(board: Category) -> list[Standing]:
         dataset = boards[board].dataset
-        listed = documents.rows(run.client.get(f"/api/datasets/{dataset}/leaderboard").body, dataset)
+        listed = documents.rows(run.client.get(f"/api/datasets/{dataset}/leaderboard").json(), dataset)
         run.client.say(f"{dataset}: {len(listed)} rows")
         return _standings(board, listed, dataset, notes)
 
@@ -55,36 +54,30 @@ def read(run: SourceRun) -> FetchedSnapshot:
     )
 
 
-def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, notes: list[str]) -> list[StandingRow]:
-    kept: dict[str, StandingRow] = {}
-    dropped = repeated = 0
+def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, notes: list[str]) -> list[Standing]:
+    usable = []
     for item in listed:
         if item.get("lower_is_better") is True:
             raise ImplausibleData(f"{dataset} says that lower is better")
-        standing = _standing(board, item)
-        if standing is None:
-            dropped += 1
-            continue
-        previous = kept.get(standing.external_key.casefold())
-        repeated += previous is not None
-        if previous is None or _trust(standing) > _trust(previous):
-            kept[standing.external_key.casefold()] = standing
-    if not kept:
+        if standing := _standing(board, item):
+            usable.append(standing)
+    if not usable:
         raise ImplausibleData(f"{dataset} has no usable row")
-    if dropped:
+    if dropped := len(listed) - len(usable):
         notes.append(f"{dropped} values of {dataset} are off its scale")
-    if repeated:
+    kept = base.one_of_each(usable, lambda row: row.external_key.casefold(), _trust)
+    if repeated := len(usable) - len(kept):
         notes.append(f"{repeated} rows of {dataset} repeat a model")
-    return list(kept.values())
+    return kept
 
 
-def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
+def _standing(board: Category, item: dict[str, Any]) -> Standing | None:
     """Return None for a value off the board's scale of 0-100. 0.412 may mean 41.2 or less than one; we do not guess."""
     value = documents.optional(item.get("value"))
     if value is None or not 0 <= value <= 100 or 0 < value <= 1:
         return None
     name = documents.text(item.get("modelId"), "modelId")
-    return StandingRow(
+    return Standing(
         board=board,
         external_key=name,
         key_kind=KEY_KIND,
@@ -96,7 +89,7 @@ def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
     )
 
 
-def _trust(standing: StandingRow) -> tuple[bool, float]:
+def _trust(standing: Standing) -> tuple[bool, float]:
     """Return a sort key: of several rows of a model a verified one is kept, else the worst."""
     return standing.facts["verified"], -standing.value
 
@@ -112,12 +105,9 @@ SPEC = FetchedSourceSpec(
     source=Source.HUGGINGFACE,
     title="Hugging Face",
     home_url="https://huggingface.co/docs/hub/leaderboard-data-guide",
-    cadence=timedelta(hours=24),
-    age_max=timedelta(hours=72),
     base_url=environment.text("GATEWAY_HF_HUB_URL", "https://huggingface.co"),
     key=TOKEN,
     boards=BOARDS,
-    key_kind=KEY_KIND,
     rows_min=1,
     is_conditional=True,
     read=read,

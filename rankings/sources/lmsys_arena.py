@@ -5,10 +5,10 @@ from typing import Any
 
 from completions.models import Category
 from rankings import environment
-from rankings.models import Source
+from rankings.models import Source, Standing
 from rankings.sources import base, documents, huggingface
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
-from rankings.sources.client import ImplausibleData, SourceClient, SourceDocument, SourceUnavailable
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
+from rankings.sources.client import ImplausibleData, SourceClient, SourceFailed
 
 DATASET = "lmarena-ai/leaderboard-dataset"
 CONFIG = "text_style_control"  # the board that arena.ai shows
@@ -34,18 +34,23 @@ ATTRIBUTION = (
 
 def read(run: SourceRun) -> FetchedSnapshot:
     hub = run.open_client(huggingface.SPEC.access())  # not the host of the data, but it names the newest revision
-    newest = documents.optional_text(documents.table(hub.get(f"/api/datasets/{DATASET}").body, "the dataset").get("sha"))
+    newest = documents.optional_text(documents.table(hub.get(f"/api/datasets/{DATASET}").json(), "the dataset").get("sha"))
     if run.revision and newest == run.revision:
         raise base.Unchanged
-    pages = {board: _pages(run.client, category) for board, category in BOARDS.items()}
-    served = {answer.headers.get("X-Revision") for answers in pages.values() for answer in answers}
+    read = {board: _rows(run.client, category) for board, category in BOARDS.items()}
+    served = {revision for _, revisions in read.values() for revision in revisions}
     if len(served) > 1:
-        raise SourceUnavailable("the dataset changed while it was read")
+        raise SourceFailed("the dataset changed while it was read")
     notes: list[str] = []
-    days, standings = _standings(pages, notes)
+    boards = [_board(board, rows, notes) for board, (rows, _) in read.items()]
+    standings = [standing for _, of_board in boards for standing in of_board]
+    # Of several rows of a model on a board the worst is kept: the best would flatter the model.
+    kept = base.one_of_each(standings, lambda row: (row.board, row.external_key), lambda row: (-row.value, row.rank))
+    if len(kept) < len(standings):
+        notes.append(f"{len(standings) - len(kept)} rows repeat a model")
     return FetchedSnapshot(
-        standings=_without_repetitions(standings, notes),
-        as_of=datetime.combine(min(days), datetime.min.time(), UTC),
+        standings=kept,
+        as_of=datetime.combine(min(day for day, _ in boards), datetime.min.time(), UTC),
         attribution=ATTRIBUTION,
         # The data may be older than the newest revision: its server needs a while after each change.
         revision=served.pop() or newest,
@@ -53,10 +58,13 @@ def read(run: SourceRun) -> FetchedSnapshot:
     )
 
 
-def _pages(client: SourceClient, category: str) -> list[SourceDocument]:
-    """Return all pages of a category. Raises ImplausibleData if they disagree on the number of rows."""
-    answers: list[SourceDocument] = []
-    count = 0
+def _rows(client: SourceClient, category: str) -> tuple[list[dict[str, Any]], set[str | None]]:
+    """Return the rows on all pages of a category, and the revisions of the dataset that these are of.
+
+    Raises ImplausibleData if the pages disagree on the number of rows.
+    """
+    rows: list[dict[str, Any]] = []
+    totals, revisions = set(), set()
     for number in range(PAGES_MAX):
         answer = client.get(
             "/filter",
@@ -67,60 +75,52 @@ def _pages(client: SourceClient, category: str) -> list[SourceDocument]:
             offset=number * PAGE_ROWS,
             length=PAGE_ROWS,
         )
-        body = documents.table(answer.body, "a page")
+        body = documents.table(answer.json(), "a page")
         total = documents.finite(body.get("num_rows_total"), "num_rows_total", minimum=0)
         if body.get("partial") is not False:
             raise ImplausibleData(f"the page of {category} says that it is partial")
-        if answers and total != answers[0].body["num_rows_total"]:
+        totals.add(total)
+        if len(totals) > 1:
             raise ImplausibleData(f"the pages of {category} disagree on how many rows there are")
-        answers.append(answer)
-        read = len(documents.rows(body.get("rows"), "rows"))
-        count += read
-        client.say(f"{category}: {count} of {total:.0f} rows")
-        if count >= total or not read:
+        revisions.add(answer.headers.get("X-Revision"))
+        page = documents.rows(body.get("rows"), "rows")
+        rows += page
+        client.say(f"{category}: {len(rows)} of {total:.0f} rows")
+        if len(rows) >= total or not page:
             break
-    if count != total:
-        raise ImplausibleData(f"{category} has {count} rows, and says {total:.0f}")
-    return answers
+    if len(rows) != total:
+        raise ImplausibleData(f"{category} has {len(rows)} rows, and says {total:.0f}")
+    return rows, revisions
 
 
-def _standings(pages: dict[Category, list[SourceDocument]], notes: list[str]) -> tuple[set[date], list[StandingRow]]:
-    """Return the newest day of each board, and the standings of that day: a split may hold several days."""
-    days, standings = set(), []
-    for board, answers in pages.items():
-        dated = [(_day(row), row) for answer in answers for row in _cells(answer.body, BOARDS[board])]
-        if not dated:
-            raise ImplausibleData(f"{BOARDS[board]} is empty")
-        newest = max(day for day, _ in dated)
-        days.add(newest)
-        standings += [_standing(board, row) for day, row in dated if day == newest]
-        if older := sum(day != newest for day, _ in dated):
-            notes.append(f"{older} rows of {BOARDS[board]} are of an earlier day")
-    return days, standings
+def _board(board: Category, rows: list[dict[str, Any]], notes: list[str]) -> tuple[date, list[Standing]]:
+    """Return the newest day of a board, and the standings of that day: a split may hold several days."""
+    dated = [_dated(item, BOARDS[board]) for item in rows]
+    if not dated:
+        raise ImplausibleData(f"{BOARDS[board]} is empty")
+    newest = max(day for day, _ in dated)
+    standings = [_standing(board, row) for day, row in dated if day == newest]
+    if older := len(dated) - len(standings):
+        notes.append(f"{older} rows of {BOARDS[board]} are of an earlier day")
+    return newest, standings
 
 
-def _cells(body: dict[str, Any], category: str) -> list[dict[str, Any]]:
-    found = []
-    for item in body["rows"]:
-        if item.get("truncated_cells"):
-            raise ImplausibleData(f"a row of {category} has truncated cells")
-        row = documents.table(item.get("row"), "row")
-        if row.get("category") != category:
-            raise ImplausibleData(f"a row of {category} is of another category")
-        found.append(row)
-    return found
-
-
-def _day(row: dict[str, Any]) -> date:
+def _dated(item: dict[str, Any], category: str) -> tuple[date, dict[str, Any]]:
+    """Return the cells of a row and their day."""
+    if item.get("truncated_cells"):
+        raise ImplausibleData(f"a row of {category} has truncated cells")
+    row = documents.table(item.get("row"), "row")
+    if row.get("category") != category:
+        raise ImplausibleData(f"a row of {category} is of another category")
     try:
-        return date.fromisoformat(documents.text(row.get("leaderboard_publish_date"), "leaderboard_publish_date")[:10])
+        return date.fromisoformat(documents.text(row.get("leaderboard_publish_date"), "leaderboard_publish_date")[:10]), row
     except ValueError:
         raise ImplausibleData("leaderboard_publish_date is not a date") from None
 
 
-def _standing(board: Category, row: dict[str, Any]) -> StandingRow:
+def _standing(board: Category, row: dict[str, Any]) -> Standing:
     name = documents.text(row.get("model_name"), "model_name")
-    return StandingRow(
+    return Standing(
         board=board,
         external_key=name,
         key_kind=KEY_KIND,
@@ -136,33 +136,14 @@ def _standing(board: Category, row: dict[str, Any]) -> StandingRow:
     )
 
 
-def _without_repetitions(standings: list[StandingRow], notes: list[str]) -> list[StandingRow]:
-    """Return one row for each model on each board. Of several rows the worst is kept: the best would flatter the model."""
-    kept: dict[tuple[str, str], StandingRow] = {}
-    for row in standings:
-        previous = kept.setdefault((row.board, row.external_key), row)
-        if (row.value, -row.rank) < (previous.value, -previous.rank):
-            kept[row.board, row.external_key] = row
-    if len(kept) < len(standings):
-        notes.append(f"{len(standings) - len(kept)} rows repeat a model")
-    return list(kept.values())
-
-
-def rating_precision(lower: float | None, upper: float | None) -> float:
-    """Return how far a rating may be believed, by its 95 % interval, as a share."""
-    if lower is None or upper is None:
-        return PRECISION_WITHOUT_INTERVAL
-    return min(1.0, max(PRECISION_MIN, 1 - (upper - lower) / 2 / INTERVAL_HALF_MAX))
-
-
 def figures(placement: Placement) -> StandingFigures:
     """The score is the percentile of the rating, because ratings are on a scale without ends."""
-    return StandingFigures(
-        precision=rating_precision(placement.facts.get("lower"), placement.facts.get("upper")),
-        overall=placement.percentile,
-        quality=placement.percentile,
-        elo=round(placement.value),
-    )
+    lower, upper = placement.facts.get("lower"), placement.facts.get("upper")
+    precision = PRECISION_WITHOUT_INTERVAL
+    if lower is not None and upper is not None:
+        precision = min(1.0, max(PRECISION_MIN, 1 - (upper - lower) / 2 / INTERVAL_HALF_MAX))
+    score = placement.percentile
+    return StandingFigures(precision=precision, overall=score, quality=score, elo=round(placement.value))
 
 
 SPEC = FetchedSourceSpec(
@@ -170,13 +151,10 @@ SPEC = FetchedSourceSpec(
     title="LMArena",
     home_url=f"https://huggingface.co/datasets/{DATASET}",
     license=base.CC_BY,
-    cadence=timedelta(hours=24),
-    age_max=timedelta(hours=72),
     data_age_max=timedelta(days=21),  # the dataset still answers when it is no longer updated
     base_url=environment.text("GATEWAY_HF_DATASETS_SERVER_URL", "https://datasets-server.huggingface.co"),
     key=huggingface.TOKEN,
     boards=BOARDS,
-    key_kind=KEY_KIND,
     rows_min=150,
     is_conditional=False,
     read=read,

@@ -11,9 +11,9 @@ from typing import Any
 from completions.models import Category
 from gateway_project.text import ascii_numbers
 from rankings import environment
-from rankings.models import Source
+from rankings.models import Source, Standing
 from rankings.sources import base, documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
 from rankings.sources.client import ImplausibleData, SourceClient
 
 # None: of everything. The others are samples, and weekly.
@@ -36,7 +36,7 @@ def read(run: SourceRun) -> FetchedSnapshot:
     notes: list[str] = []
     doubts: list[str] = []
 
-    def read_board(board: Category) -> tuple[datetime, str, list[StandingRow]]:
+    def read_board(board: Category) -> tuple[datetime, str, list[Standing]]:
         body, about = _tokens_body(run.client, last_day, BOARDS[board]), BOARDS[board] or "everything"
         meta = documents.table(body.get("meta"), "meta")
         moment = _moment(meta.get("as_of"))
@@ -74,9 +74,8 @@ def _models(client: SourceClient) -> list[dict[str, Any]]:
     """Return every model. Older replies have no ``links`` and hold all models."""
     found: list[dict[str, Any]] = []
     for page in range(PAGES_MAX):
-        body = documents.table(
-            client.get("/models", **({"offset": len(found), "limit": 1_000} if page else {})).body, "the models"
-        )
+        offset = {"offset": len(found), "limit": 1_000} if page else {}
+        body = documents.table(client.get("/models", **offset).json(), "the models")
         listed = documents.rows(body.get("data"), "data")
         found += listed
         client.say(f"{len(found)} models")
@@ -147,7 +146,7 @@ def _price(value: Any) -> str | None:
 def _tokens_body(client: SourceClient, last_day: date, category: str | None) -> dict[str, Any]:
     query: dict[str, str] = {"start_date": str(last_day - timedelta(days=DAYS - 1)), "end_date": str(last_day)}
     query |= {"category": category, "period": "week"} if category else {"period": "day"}
-    return documents.table(client.get("/datasets/rankings-daily", **query).body, "the rankings")
+    return documents.table(client.get("/datasets/rankings-daily", **query).json(), "the rankings")
 
 
 def _token_row(row: Any, last_day: date) -> tuple[str, int]:
@@ -173,14 +172,14 @@ def _day(value: Any) -> date:
         raise ImplausibleData(f"date is {value!r:.30}") from None
 
 
-def _board(board: Category, rows: list[tuple[str, int]], names: _Names) -> list[StandingRow]:
+def _board(board: Category, rows: list[tuple[str, int]], names: _Names) -> list[Standing]:
     tokens: dict[str, int] = defaultdict(int)
     for permaslug, count in rows:
         slug = None if permaslug == OTHER else names.canonical(permaslug)
         if slug is not None:
             tokens[slug] += count
     return [
-        StandingRow(
+        Standing(
             board=board,
             external_key=slug,
             key_kind=KEY_KIND,
@@ -215,13 +214,10 @@ SPEC = FetchedSourceSpec(
     title="OpenRouter",
     home_url="https://openrouter.ai/rankings",
     license=base.CC_BY,
-    cadence=timedelta(hours=24),
-    age_max=timedelta(hours=72),
     base_url=environment.text("GATEWAY_OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
     key=environment.text("GATEWAY_OPENROUTER_API_KEY"),
     needs_key=True,
     boards=BOARDS,
-    key_kind=KEY_KIND,
     rows_min=20,  # fifty a day have a row, mostly the same ones
     is_conditional=False,
     read=read,

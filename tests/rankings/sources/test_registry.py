@@ -12,13 +12,12 @@ from django.test import Client
 from completions.models import Category
 from rankings import environment, tasks
 from rankings.api import filters
-from rankings.models import Alias, Entry, Snapshot, Source, SourceState
-from rankings.pages import views as pages
+from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standing
 from rankings.publishing import health
 from rankings.refresh import RefreshResult
 from rankings.scoring import parameters
 from rankings.sources import documents, registry
-from rankings.sources.base import CC_BY, FetchedSnapshot, FetchedSourceSpec, SourceSpec, StandingFigures, StandingRow, ranked
+from rankings.sources.base import CC_BY, FetchedSnapshot, FetchedSourceSpec, SourceSpec, StandingFigures, ranked
 from tests import factories
 from tests.rankings import entries
 from tests.rankings.source_server import Reply, Sources, refreshed
@@ -46,10 +45,19 @@ def test_internal_is_not_fetched():
 
 
 def read(run):
-    listed = documents.rows(documents.table(run.client.get("/leaderboard").body, "the leaderboard").get("models"), "models")
+    listed = documents.rows(documents.table(run.client.get("/leaderboard").json(), "the leaderboard").get("models"), "models")
     values = [(documents.text(row.get("name"), "name"), documents.finite(row.get("score"), "score")) for row in listed]
     standings = [
-        StandingRow(Category.GENERAL, name, "sixth_name", name, "Acme", rank, value) for name, value, rank in ranked(values)
+        Standing(
+            board=Category.GENERAL,
+            external_key=name,
+            key_kind="sixth_name",
+            name=name,
+            organization="Acme",
+            rank=rank,
+            value=value,
+        )
+        for name, value, rank in ranked(values)
     ]
     return FetchedSnapshot(standings, attribution="By the sixth source.")
 
@@ -66,7 +74,6 @@ def spec():
         key=environment.text("GATEWAY_SIXTH_API_KEY"),
         needs_key=True,
         boards={Category.GENERAL: "everything"},
-        key_kind="sixth_name",
         rows_min=20,
         is_conditional=False,
         read=read,
@@ -120,13 +127,13 @@ def sixth(db, settings, monkeypatch, sources: Sources):
             source="SIXTH", key_kind="sixth_name", external_key="model-3", model_id="acme/model-3", method="staff"
         )
         entries.forget()
-        pages.forget()
+        entries.forget_pages()
         yield Source("SIXTH")
     finally:
         remove_id("SIXTH")
         monkeypatch.undo()
         entries.forget()
-        pages.forget()
+        entries.forget_pages()
 
 
 def page(path, **parameters):
