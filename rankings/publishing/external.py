@@ -9,7 +9,7 @@ from completions.models import Category
 from rankings.identity.mapping import ChosenStanding
 from rankings.models import Entry, Source
 from rankings.scoring import formula, parameters, populations
-from rankings.scoring.populations import Population
+from rankings.scoring.populations import Population, PopulationBoard
 from rankings.scoring.priced_models import PricedModel
 
 
@@ -18,9 +18,9 @@ def entries(source: Source, models: Mapping[str, PricedModel], now: datetime) ->
     population = populations.latest_population(source)
     ranked = [
         _entry(population, category, model_id, chosen, now)
-        for category in Category
+        for category, board in population.items()
         if category != Category.OPEN_SOURCE
-        for model_id, chosen in population.board(category).ours.items()
+        for model_id, chosen in board.ours.items()
         if model_id in models
     ]
     open_general = [entry for entry in ranked if entry.board == Category.GENERAL and models[entry.model_id].has_open_weights]
@@ -28,12 +28,12 @@ def entries(source: Source, models: Mapping[str, PricedModel], now: datetime) ->
 
 
 def _entry(population: Population, category: Category, model_id: str, chosen: ChosenStanding, now: datetime) -> Entry:
-    general = population.board(Category.GENERAL).ours.get(model_id, chosen)
-    figures, freshness = population.figures(category, chosen), population.freshness(category, now)
+    board, general = population[category], population[Category.GENERAL].ours.get(model_id, chosen)
+    figures, freshness = board.figures(chosen), board.freshness(now)
     blended = formula.blended_dollars(input_dollars=figures.input_dollars, output_dollars=figures.output_dollars)
     used = parameters.in_force()
     return Entry(
-        source=population.spec.source,
+        source=board.spec.source,
         board=category,
         model_id=model_id,
         rank=general.standing.rank,
@@ -44,15 +44,14 @@ def _entry(population: Population, category: Category, model_id: str, chosen: Ch
         cost=formula.cost(used, blended),
         elo=figures.elo,
         confidence=chosen.confidence * figures.precision * freshness,
-        last_updated=population.as_of(category),
-        inputs={**source_inputs(population, category, chosen), "precision": figures.precision, "freshness": freshness},
+        last_updated=board.as_of,
+        inputs={**source_inputs(board, chosen), "precision": figures.precision, "freshness": freshness},
     )
 
 
-def source_inputs(population: Population, category: str, chosen: ChosenStanding) -> dict[str, Any]:
+def source_inputs(board: PopulationBoard, chosen: ChosenStanding) -> dict[str, Any]:
     """Return the part of ``Entry.inputs`` that holds what a source says of a model (see ``publication``)."""
-    assert population.snapshot
-    standing, board = chosen.standing, population.board(category)
+    standing = chosen.standing
     return {
         "name": standing.name,
         "key": standing.external_key,
@@ -63,9 +62,9 @@ def source_inputs(population: Population, category: str, chosen: ChosenStanding)
         "percentile": board.percentile(standing.value),
         "identity": chosen.confidence,
         "method": str(chosen.method),
-        "as_of": population.as_of(category).isoformat(),
-        "version": population.version(category),
-        "attribution": population.snapshot.attribution,
+        "as_of": board.as_of.isoformat(),
+        "version": board.version,
+        "attribution": board.attribution,
     }
 
 

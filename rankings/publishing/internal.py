@@ -11,11 +11,11 @@ from rankings.publishing import external
 from rankings.scoring import benchmarks, formula, parameters, populations, telemetry
 from rankings.scoring.formula import Evidence, Scores
 from rankings.scoring.parameters import FormulaParameters
-from rankings.scoring.populations import Population
+from rankings.scoring.populations import Population, PopulationBoard
 from rankings.scoring.priced_models import PricedModel
 from rankings.scoring.telemetry import MeasuredSpeed
 from rankings.sources import registry
-from rankings.sources.base import FetchedSourceSpec, StandingFigures
+from rankings.sources.base import StandingFigures
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,9 @@ class ScoringInputs:
 
 @dataclass(frozen=True)
 class SourceStatement:
-    """What a source says of a model in a category: nothing without ``evidence``. ``fields`` go into ``Entry.inputs``."""
+    """What a board of a source says of a model: nothing without ``evidence``. ``fields`` go into ``Entry.inputs``."""
 
-    spec: FetchedSourceSpec
-    board_weight: float
+    board: PopulationBoard
     is_applicable: bool  # whether it could say anything of such a model there
     evidence: Evidence | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -44,8 +43,8 @@ class SourceStatement:
 
     def as_input(self, parameters: FormulaParameters) -> dict[str, Any]:
         return {
-            "source": self.spec.source,
-            "weight": parameters.source_weights[self.spec.short_name] * self.board_weight,
+            "source": self.board.spec.source,
+            "weight": parameters.source_weights[self.board.spec.short_name] * self.board.weight,
             "is_applicable": self.is_applicable,
             "is_heard": self.is_counted,
             **self.fields,
@@ -85,35 +84,33 @@ def _board(category: Category, models: Mapping[str, PricedModel], inputs: Scorin
 
 
 def _scored(category: Category, model: PricedModel, inputs: ScoringInputs) -> ScoredModel:
-    statements = [_statement(population, category, model, inputs) for population in inputs.populations.values()]
+    statements = [_statement(population[category], model, inputs) for population in inputs.populations.values()]
     speed = _speed(model, inputs)
     scores = formula.scores(
         inputs.parameters,
-        evidence={each.spec.short_name: each.evidence for each in statements if each.evidence},
-        applicable={each.spec.short_name: each.board_weight for each in statements if each.is_applicable},
+        evidence={each.board.spec.short_name: each.evidence for each in statements if each.evidence},
+        applicable={each.board.spec.short_name: each.board.weight for each in statements if each.is_applicable},
         speed=speed["score"],
         cost=formula.cost(inputs.parameters, model.blended_dollars),
     )
     return ScoredModel(model, scores, statements, speed)
 
 
-def _statement(population: Population, category: Category, model: PricedModel, inputs: ScoringInputs) -> SourceStatement:
+def _statement(board: PopulationBoard, model: PricedModel, inputs: ScoringInputs) -> SourceStatement:
     """A closed model loses nothing when a source of open weights only does not list it."""
-    spec, board = population.spec, population.board(category)
-    could_list_it = model.has_open_weights or not spec.lists_open_weights_only
-    weight = population.weight(category)
-    is_applicable = len(board.values) >= inputs.parameters.population_min and could_list_it and weight > 0
+    could_list_it = model.has_open_weights or not board.spec.lists_open_weights_only
+    is_applicable = len(board.values) >= inputs.parameters.population_min and could_list_it and board.weight > 0
     chosen = board.ours.get(model.id)
     if chosen is None:
-        return SourceStatement(spec, weight, is_applicable)
+        return SourceStatement(board, is_applicable)
     evidence = Evidence(
         percentile=board.percentile(chosen.standing.value),
         identity=chosen.confidence,
-        precision=population.figures(category, chosen).precision,
-        freshness=population.freshness(category, inputs.now),
+        precision=board.figures(chosen).precision,
+        freshness=board.freshness(inputs.now),
     )
-    fields = {**external.source_inputs(population, category, chosen), **asdict(evidence)}
-    return SourceStatement(spec, weight, is_applicable, evidence, fields)
+    fields = {**external.source_inputs(board, chosen), **asdict(evidence)}
+    return SourceStatement(board, is_applicable, evidence, fields)
 
 
 def _speed(model: PricedModel, inputs: ScoringInputs) -> dict[str, Any]:
@@ -135,8 +132,8 @@ def _measured(
 def _figures(category: Category, model: PricedModel, inputs: ScoringInputs) -> Iterator[tuple[Source, StandingFigures]]:
     """Yield the figures of the model at each source, the heaviest source first."""
     for source, population in inputs.populations.items():
-        if chosen := population.board(category).ours.get(model.id):
-            yield source, population.figures(category, chosen)
+        if chosen := population[category].ours.get(model.id):
+            yield source, population[category].figures(chosen)
 
 
 # --- Entries ------------------------------------------------------------------------------------------------------
@@ -158,16 +155,16 @@ def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, ra
         elo=next((each.elo for _, each in _figures(category, model, inputs) if each.elo is not None), None),
         **{benchmark: figure.value for benchmark, figure in figures.items()},
         confidence=scores.confidence,
-        last_updated=_oldest_date(category, scored, inputs),
+        last_updated=_oldest_date(scored, inputs),
         inputs=_inputs(scored, inputs),
     )
 
 
-def _oldest_date(category: Category, scored: ScoredModel, inputs: ScoringInputs) -> datetime:
+def _oldest_date(scored: ScoredModel, inputs: ScoringInputs) -> datetime:
     """Return the date of the oldest board that counts. Prices and this gateway's own measurements are of now."""
-    counted = [(each.spec.source, category) for each in scored.statements if each.is_counted]
-    counted += [(source, Category.GENERAL) for source in inputs.populations if source == scored.speed["source"]]
-    dates = [inputs.populations[source].as_of(board) for source, board in counted]
+    dates = [each.board.as_of for each in scored.statements if each.is_counted]
+    if measured := inputs.populations.get(scored.speed["source"]):
+        dates.append(measured[Category.GENERAL].as_of)
     return min(dates, default=inputs.now)
 
 
