@@ -5,7 +5,7 @@ from functools import partial
 
 from billing.ledger import signed_days
 from billing.ledger.audit import Invariant, Reach, SharedQuery, ViolationKind, dollars_sql, guarding
-from gateway_project.cells.referred import references_sql
+from gateway_project.cells.directory import references_sql
 from gateway_project.db.cell import FIRST
 
 # The tables of ``LEDGER_TABLES`` in a check of days. ``span`` says from which seq on to which one an account booked on them,

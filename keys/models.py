@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
+from gateway_project.cells.directory import ReferredModel
 from gateway_project.cells.models import Reference
-from gateway_project.cells.referred import ReferredModel
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import timestamps
 from keys.spending_limit import HAS_NO_FLAWS, SpendingLimit, SpendingPeriod, SpendingType

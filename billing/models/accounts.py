@@ -13,8 +13,8 @@ from billing import money
 from billing.models.people import User
 from gateway_project import identifiers
 from gateway_project.cells import directory
+from gateway_project.cells.directory import ReferredModel
 from gateway_project.cells.models import Reference, UserPlace
-from gateway_project.cells.referred import ReferredModel
 from gateway_project.db import cell
 from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import DELETED, Kept, OwnedModel

@@ -8,8 +8,8 @@ from billing.models.accounts import Account
 from billing.models.ledger import LedgerEntry
 from billing.models.people import User
 from gateway_project import identifiers
+from gateway_project.cells.directory import ReferredModel
 from gateway_project.cells.models import Reference
-from gateway_project.cells.referred import ReferredModel
 from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import BOOKS, DELETED, Kept, OwnedModel
 

@@ -5,11 +5,9 @@ users, the catalog, the rankings, and the directory, which says where accounts a
 ``public`` as well. A Django app of its own. Imports ``gateway_project.db`` and no app.
 
 - ``models``       Cell; the directory: AccountPlace, UserPlace, Reference; and SignedDay
-- ``directory``    finds the cells of accounts, and those of users
-- ``referred``     ReferredModel: a table of keys, payments or links, whose rows are looked up before their account is known
+- ``directory``    finds the cells of accounts; ReferredModel: a table whose rows are looked up before their account is known
 - ``citus``        what Citus is told, where it is installed
-- ``structure``    SQL that makes the tables of a cell
-- ``adding``       adds a cell
+- ``structure``    adds a cell: SQL that makes its tables
 - ``migration``    applies migrations to all cells
 - ``moving``       moves the rows of an account to another cell
 """

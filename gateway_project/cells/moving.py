@@ -69,7 +69,10 @@ def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progres
         _write(target, account_id)
         cell.execute("SET LOCAL session_replication_role = origin")
         AccountPlace.objects.update_or_create(account_id=account_id, defaults={"cell": target})
-        _place_members(account_id, target)
+        with cell.use(target):
+            members = cell.execute("SELECT user_id FROM billing_membership WHERE account_id = %s", [account_id])
+        places = [UserPlace(user_id=user_id, cell=target) for (user_id,) in members]
+        UserPlace.objects.bulk_create(places, ignore_conflicts=True)
     if _digest(target, digest_sql, account_id) != expected:
         raise Unequal(f"the ledger of {account_id} is not the same in cell {target}: nothing was moved")
     return rows
@@ -117,13 +120,6 @@ def _columns(table: str) -> list[str]:
         WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
     """
     return [name for (name,) in cell.execute(sql, [table])]
-
-
-def _place_members(account_id: UUID, target: int) -> None:
-    with cell.use(target):
-        members = cell.execute("SELECT user_id FROM billing_membership WHERE account_id = %s", [account_id])
-    places = [UserPlace(user_id=user_id, cell=target) for (user_id,) in members]
-    UserPlace.objects.bulk_create(places, ignore_conflicts=True)
 
 
 def _digest(number: int, sql: str, account_id: UUID) -> object:

@@ -1,20 +1,31 @@
-"""Makes the tables of a cell like those of the first cell: columns, constraints, indexes, triggers, and who may do what.
+"""Adds a cell: makes its tables like those of the first cell, with columns, constraints, indexes, triggers and rights.
 
 Indexes and constraints keep their names, so that migrations find them. A trigger's function is a copy in the cell's schema that
 always looks there first: it finds the cell's rows wherever it runs. The ids that a cell counts begin at a number of its own, so
 that an account keeps its rows' ids when it moves.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
 from django.db import transaction
+from django.db.models import Max
 
 from gateway_project.cells import citus
+from gateway_project.cells.directory import references_sql
+from gateway_project.cells.models import Cell
 from gateway_project.db import cell
 from gateway_project.db.owned import OwnedModel
 
+# Each process reads the cells as often, and may have begun a request with what it read before.
+_KNOWN_SECONDS = 2 * cell.READ_SECONDS
+
+_PLACES = (
+    "INSERT INTO cells_accountplace (account_id, cell) SELECT id, %s FROM billing_account ON CONFLICT DO NOTHING",
+    "INSERT INTO cells_userplace (user_id, cell) SELECT DISTINCT user_id, %s FROM billing_membership ON CONFLICT DO NOTHING",
+)
 _MIGRATIONS = "django_migrations"
 _IDS = 2**40  # of each cell
 
@@ -118,3 +129,34 @@ def _copies(tables: list[str], number: int) -> list[str]:
     found = [cell.execute(sql, values) for sql in (_OPTIONS, _IDENTITIES, _INDEXES, _TRIGGERS, _GRANTS)]
     options, identities, indexes, triggers, grants = found
     return [sql for (sql,) in [*options, *identities, *keys[0], *indexes, *keys[1], *functions, *triggers, *grants]]
+
+
+# --- A gateway that serves ---------------------------------------------------------------------------------------------
+
+
+def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
+    """Make the tables of a new cell, let all processes know it, and then open it for new accounts.
+
+    A cell that was not finished has its tables and no row: the next attempt gets the next number. Raises the database's errors.
+    """
+    fill_directory()
+    number = Cell.objects.aggregate(highest=Max("number", default=cell.FIRST))["highest"] + 1
+    while cell.execute("SELECT to_regnamespace(%s)", [cell.schema(number)]) != [(None,)]:
+        number += 1
+    create(number, progress)
+    added = Cell.objects.create(number=number)
+    progress(f"All processes know cell {number} in {_KNOWN_SECONDS} seconds ...")
+    time.sleep(_KNOWN_SECONDS)
+    fill_directory()  # a process that knew one cell only wrote nothing of what was made meanwhile, if it is of an older release
+    added.is_open = is_open
+    added.save(update_fields=["is_open"])
+    cell.read_again()
+    return added
+
+
+def fill_directory() -> None:
+    """Write what the directory lacks of the current cell: of an installation that was made before there were cells."""
+    with transaction.atomic():
+        for statement in _PLACES:
+            cell.execute(statement, [cell.current()])
+        cell.execute(f"INSERT INTO cells_reference (kind, value, account_id) {references_sql()} ON CONFLICT DO NOTHING")

@@ -1,13 +1,14 @@
 """The command ``model-gateway``, and ``manage.py`` of a checkout: starts a process, or passes every other word to Django."""
 
 import os
+import re
 import sys
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project import installation, process_commands
-from gateway_project.command_line import settings_file
 from gateway_project.local import development, embedded
 
 USAGE = """\
@@ -22,6 +23,10 @@ model-gateway COMMAND       any of the following; COMMAND --help describes it
 _OF_OWNER = ("migrate", "add_cell", "move_account")  # what the role that serves may not do
 _HELP = ("help", "--help", "-h")
 _VERSION = ("version", "--version")  # Django's own would print Django's
+_SETTINGS_FILE = Path("/etc/model-gateway/gateway.env")
+# Beside it, for root alone: the database role that owns the tables, which the processes that serve must not be.
+_OWNER_FILE_NAME = "owner.env"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def main() -> None:
@@ -36,7 +41,7 @@ def main() -> None:
 
             server_files.main(rest)
             return
-        settings_file.load(os.environ, as_owner=word in _OF_OWNER)
+        load_settings(os.environ, as_owner=word in _OF_OWNER)
         _become_owner(installation.var(os.environ))
         if word == "run":
             embedded.require_installed()
@@ -103,3 +108,47 @@ def _execute() -> None:
         if not isinstance(error.__cause__, PoolTimeout) or not (reason := direct_connections.refusal()):
             raise
         sys.exit(f"The database is unavailable: {reason}")
+
+
+# --- The settings file, in the form of systemd's EnvironmentFile and of ``docker run --env-file``, without their escapes ------
+
+
+def _settings_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the path of the settings file. A checkout has one only where GATEWAY_SETTINGS_FILE names it."""
+    if named := environ.get("GATEWAY_SETTINGS_FILE", "").strip():
+        return Path(named)
+    return _SETTINGS_FILE if not installation.IS_CHECKOUT and _SETTINGS_FILE.exists() else None
+
+
+def load_settings(environ: MutableMapping[str, str], *, as_owner: bool = False) -> None:
+    """Set what ``environ`` lacks from the file, first from that of the owner if ``as_owner``. Raises ImproperlyConfigured."""
+    if (file := _settings_file(environ)) is None:
+        return
+    owner = file.with_name(_OWNER_FILE_NAME)
+    for each in [owner] * (as_owner and owner.exists()) + [file]:
+        for name, value in dict(_variables(each)).items():
+            environ.setdefault(name, value)
+
+
+def _variables(file: Path) -> Iterator[tuple[str, str]]:
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not UTF-8"
+        advice = " Run this as root." if isinstance(error, PermissionError) else ""
+        raise ImproperlyConfigured(f"The settings file {file} cannot be read: {reason}.{advice}") from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield _variable(line, f"{file}, line {number}")
+
+
+def _variable(line: str, place: str) -> tuple[str, str]:
+    name, equals, value = line.strip().partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        raise ImproperlyConfigured(f"{place}: write NAME=value, without spaces around the name.")
+    value = value.strip()
+    if value[:1] in ("'", '"'):
+        if len(value) < 2 or value[-1] != value[0]:
+            raise ImproperlyConfigured(f"{place}: the quotation mark of {name} is not closed.")
+        value = value[1:-1]
+    return name, value

@@ -4,9 +4,8 @@
 - ``constraints``            CHECK constraints of models, each named as a sentence
 - ``cell``                   the schema in which the names of accounts' tables are looked up, and which cells there are
 - ``everywhere``             does in each cell what is about all accounts
-- ``direct_connections``     connections apart from Django's
+- ``direct_connections``     connections apart from Django's, and connections that the server has closed
 - ``circuit_breaker``        refuses work at once while the database does not answer
-- ``lost_connections``       connections that the server has closed
 - ``pool``                   configuration, the request pool's connections, reads, the database's clock, a time limit
 - ``newest_first``           pages and batches of a large table, by the ORM
 - ``schema_snapshot``        the tables of an empty database, all at once

@@ -1,10 +1,15 @@
-"""Opens connections with the parameters of Django's, but apart from it and from the request pool."""
+"""Opens connections with the parameters of Django's, but apart from it and from the request pool; tells which have ended."""
 
+import select
 from typing import Any
 
 import psycopg
 from django.db import connection
+from gevent import monkey
 from psycopg.conninfo import make_conninfo
+
+# gevent's own poll would let other greenlets run. This one does not wait.
+_poll = monkey.get_original("select", "poll")
 
 _NOT_OF_LIBPQ = {"context", "cursor_factory", "pool", "prepare_threshold"}
 
@@ -46,3 +51,10 @@ def conninfo(**changed: Any) -> str:
 def _parameters() -> dict[str, Any]:
     """Return Django's connection parameters, without those that only its own connections understand."""
     return {name: value for name, value in connection.get_connection_params().items() if name not in _NOT_OF_LIBPQ}
+
+
+def has_ended(descriptor: int) -> bool:
+    """Return whether the server has closed an idle connection, or is about to. A notice counts as that, too."""
+    poll = _poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

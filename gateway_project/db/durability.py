@@ -10,6 +10,7 @@ commit: the caller gets an error.
 """
 
 from contextlib import suppress
+from operator import methodcaller
 
 from django.db import OperationalError
 
@@ -19,6 +20,7 @@ from gateway_project.db.pipelined_transaction import PipelinedConnection, Pipeli
 
 # A message that no process reads. It is in the log, so its commit waits for all of the log before.
 _MESSAGE = Statement("SELECT to_json(pg_logical_emit_message(true, 'flush', '')::text)")
+_write_message = methodcaller("write_at_once", _MESSAGE)  # of a PipelinedTransaction
 _ANY_SESSION = 0
 _connection = PipelinedConnection()
 # Not empty: a transaction would have used a session, and there was none. A transaction opens none itself: others wait for it.
@@ -57,10 +59,6 @@ def _flush(numbers: list[int | None], is_rerun: bool) -> list[None | Exception]:
         raise Unavailable from error  # to all who wait: a flush of each alone would fail as well
     flushed = (_ANY_SESSION, _connection.sessions)
     return [None if number in flushed else OperationalError("the connection was lost before the flush") for number in numbers]
-
-
-def _write_message(transaction: PipelinedTransaction) -> None:
-    transaction.write_at_once(_MESSAGE)
 
 
 _flushes: GroupCommit[int | None, None] = GroupCommit(_flush)

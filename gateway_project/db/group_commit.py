@@ -223,7 +223,8 @@ class GroupCommit(Generic[Item, Outcome]):
             successors = []
             if self._refused_until:
                 for ticket in batch:
-                    if ticket.is_trial and ticket.was_committed():
+                    was_locked = isinstance(ticket.outcome, (Skipped, WaitTimedOut))
+                    if ticket.is_trial and not was_locked:
                         self._refused_until.pop(ticket.partition, None)
             if skipped := [ticket for ticket in batch if not ticket.end()]:
                 self._waiting[:0] = skipped
@@ -386,10 +387,6 @@ class _Ticket(Generic[Item, Outcome]):
             return is_refused
         self.is_done = True
         return True
-
-    def was_committed(self) -> bool:
-        """Return whether its rows were not locked, once its batch has run."""
-        return not isinstance(self.outcome, (Skipped, WaitTimedOut))
 
     def is_stuck(self) -> bool:
         """Return whether the ticket was skipped so often that its partition would be isolated if there were room."""

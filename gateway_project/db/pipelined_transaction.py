@@ -22,7 +22,7 @@ from gevent.socket import wait_read
 from psycopg import pq
 
 from gateway_project import identifiers
-from gateway_project.db import cell, direct_connections, lost_connections, pool
+from gateway_project.db import cell, direct_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
 from gateway_project.text import compact_json
@@ -47,6 +47,8 @@ _SESSION = (
 _BEGIN, _COMMIT, _ROLLBACK = Statement("BEGIN"), Statement("COMMIT"), Statement("ROLLBACK")
 _READ_OR_WRITE = 3  # events of libev and libuv
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+_SEVERITY = pq.DiagnosticField.SEVERITY_NONLOCALIZED
+_ENDING = (b"FATAL", b"PANIC")  # the server closes the connection, as it does when it restarts (57P01 and others)
 
 # The clock is read last, when all locks are granted. A statement costs more than the work it does, so the same statement also
 # sets whether COMMIT waits for the disk.
@@ -127,11 +129,6 @@ def execute(statement: Statement) -> list[Any]:
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
 
-def within_django() -> "PipelinedTransaction":
-    """Return a transaction whose statements run one by one on Django's own connection, in Django's transaction."""
-    return _NestedTransaction()
-
-
 # --- In a pipelined transaction ----------------------------------------------------------------------------------
 
 
@@ -158,7 +155,7 @@ class PipelinedConnection:
         """
         if pool.is_in_transaction():
             with cell.use(self._cell_number), transaction.atomic():
-                return work(_NestedTransaction())
+                return work(NestedTransaction())
         pipeline = self._open()
         pipelined = PipelinedTransaction(pipeline, is_durable=is_durable)
         try:
@@ -248,8 +245,8 @@ class _NestedPipeline:
         return [[] if statement is _BEGIN else execute(statement) for statement in statements]
 
 
-class _NestedTransaction(PipelinedTransaction):
-    """The same within a transaction of Django's, which has begun."""
+class NestedTransaction(PipelinedTransaction):
+    """The same in Django's transaction, which has begun: the statements run one by one on Django's own connection."""
 
     def __init__(self) -> None:
         super().__init__(_NestedPipeline(), is_durable=True)
@@ -284,7 +281,7 @@ class _Pipeline:
 
     def has_ended(self) -> bool:
         """Return whether the connection was lost since the last transaction."""
-        return self._libpq.status == pq.ConnStatus.BAD or lost_connections.has_ended(self._libpq.socket)
+        return self._libpq.status == pq.ConnStatus.BAD or direct_connections.has_ended(self._libpq.socket)
 
     def close(self) -> None:
         self._connection.close()
@@ -326,7 +323,7 @@ class _Pipeline:
                 self._wait_for_result()
             result = libpq.get_result()
             if result is None or result.status not in _DONE:
-                self._is_ended_by_server = result is not None and lost_connections.ends_connection(result)
+                self._is_ended_by_server = result is not None and result.error_field(_SEVERITY) in _ENDING
                 raise _error(result)
             if libpq.is_busy():
                 self._wait_for_result()

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
 
-from gateway_project.db import cell, direct_connections, lost_connections
+from gateway_project.db import cell, direct_connections
 from gateway_project.db.circuit_breaker import REFUSED_SECONDS, process_circuit
 
 
@@ -64,7 +64,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _working_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)
-        while self.pool and lost_connections.has_ended(connection.fileno()):
+        while self.pool and direct_connections.has_ended(connection.fileno()):
             connection.close()
             self.pool.putconn(connection)  # the pool opens another one for it
             connection = super().get_new_connection(conn_params)

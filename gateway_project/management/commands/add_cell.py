@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from gateway_project.cells import adding
+from gateway_project.cells import structure
 from gateway_project.db import direct_connections, pool
 from gateway_project.operator_command import OperatorCommand
 
@@ -23,7 +23,7 @@ class Command(OperatorCommand):
                 "A pooler lends connections for single transactions. Each of several cells needs sessions:"
                 " let the pooler lend whole sessions, or connect without it."
             )
-        added = adding.add(is_open=not options["closed"], progress=self.write_progress)
+        added = structure.add(is_open=not options["closed"], progress=self.write_progress)
         facts = {"cell": added.number, "is_open": added.is_open}
         where = "New accounts are opened there." if added.is_open else "No account is opened there."
         self.write_result(options, facts, f"Cell {added.number} is ready. {where}")

@@ -11,7 +11,7 @@ from django.db import ProgrammingError, connection
 from billing.accounts import lifecycle
 from billing.ledger import audit
 from billing.models import Account
-from gateway_project.cells import adding, directory, structure
+from gateway_project.cells import directory, structure
 from gateway_project.cells.models import AccountPlace, Cell, Reference, UserPlace
 from gateway_project.db import cell, direct_connections, pool
 from tests import cells, factories
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_cell]
 
 @pytest.fixture(autouse=True)
 def _no_cells_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(adding, "_KNOWN_SECONDS", 0)
+    monkeypatch.setattr(structure, "_KNOWN_SECONDS", 0)
     monkeypatch.setattr(pool, "stop_pooling", lambda: None)
     yield
     for number in list(cell.added):

@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from gateway_project.command_line import settings_file
+from gateway_project.command_line import program
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def load(tmp_path):
         if owner is not None:
             (tmp_path / "owner.env").write_text(owner)
         environ["GATEWAY_SETTINGS_FILE"] = str(tmp_path / "gateway.env")
-        settings_file.load(environ, as_owner=as_owner)
+        program.load_settings(environ, as_owner=as_owner)
         del environ["GATEWAY_SETTINGS_FILE"]
         return environ
 
@@ -56,11 +56,11 @@ def test_an_open_quotation_mark_is_named_without_the_value(load, tmp_path):
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ImproperlyConfigured) as refused:
-        settings_file.load({"GATEWAY_SETTINGS_FILE": str(tmp_path / "none.env")})
+        program.load_settings({"GATEWAY_SETTINGS_FILE": str(tmp_path / "none.env")})
     assert str(refused.value) == f"The settings file {tmp_path}/none.env cannot be read: No such file or directory."
 
 
 def test_a_checkout_has_no_settings_file_of_its_own():
     environ: dict[str, str] = {}
-    settings_file.load(environ)
+    program.load_settings(environ)
     assert environ == {}
