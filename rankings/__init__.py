@@ -3,9 +3,8 @@
 Imports ``completions.models`` (the catalog) and ``gateway_project``; no other app imports this one. The layers,
 from top to bottom; each imports only what is below it:
 
-- ``admin``, ``apps``; ``desk``: what the support desk shows of rankings
-- ``checks``, ``facts``, ``management``, ``tasks``   the system check of the formula's parameters, metrics,
-  ``refresh_rankings``, Celery tasks
+- ``admin``, ``apps``; ``panels``: what the support desk shows of rankings
+- ``management``, ``tasks``   ``refresh_rankings``, Celery tasks
 - ``pages``        the rankings for people: a list, and a page of each model that explains its scores
 - ``api``          GET /api/rankings, answered from memory
 - ``refresh``      one run of a source: fetch, check, store, publish

@@ -8,14 +8,16 @@ class RankingsConfig(app_config.GatewayApp):
     name = "rankings"
 
     def ready(self) -> None:
-        from rankings import checks  # noqa: F401  registers itself
+        from rankings.scoring import parameters  # noqa: F401  registers their system check
 
     def desk(self) -> app_config.Desk:
-        from rankings.desk import panels
+        from rankings import panels
 
         return app_config.Desk(panels.PANELS)
 
     def facts(self) -> Iterable[Any]:
-        from rankings import facts
+        from gateway_project.monitoring.facts import Fact
 
-        return facts.FACTS
+        held = "SELECT source, 1 FROM rankings_snapshot WHERE held_because <> '' GROUP BY source"
+        help = "1 if the last run of a ranking source was held back, and waits for staff."
+        return [Fact("gateway_ranking_run_held", help, held, ("source",))]

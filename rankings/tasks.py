@@ -1,6 +1,7 @@
 """Celery tasks. Each source is a task of its own, so that a slow or broken one does not delay the others."""
 
 import threading
+from contextlib import closing
 
 from django.conf import settings
 from django.db import connection
@@ -22,13 +23,13 @@ def refresh_due_sources() -> None:
 @app.task(name="rankings.tasks.refresh_if_due")
 def refresh_if_due(source: str) -> str:
     """Read a source if its run is due."""
-    return _in_background(source, only_if_due=True)
+    return _run(source, only_if_due=True)
 
 
 @app.task(name="rankings.tasks.refresh")
 def refresh(source: str) -> str:
     """Read a source now."""
-    return _in_background(source, only_if_due=False)
+    return _run(source, only_if_due=False)
 
 
 @app.task(name="rankings.tasks.republish")
@@ -37,21 +38,18 @@ def republish() -> str:
     return _run(Source.INTERNAL, only_if_due=False)
 
 
-def _in_background(name: str, *, only_if_due: bool) -> str:
+def _run(name: str, *, only_if_due: bool) -> str:
     source = Source(name)
+
+    def run() -> str:
+        return str(refreshing.refresh(source, only_if_due=only_if_due).result)
+
+    def run_and_close() -> None:
+        with closing(connection):  # that of the thread
+            run()
+
     if not settings.CELERY_TASK_ALWAYS_EAGER or source is Source.INTERNAL:
-        return _run(source, only_if_due=only_if_due)
+        return run()
     # Without a worker this runs in beat or in a request, and neither may wait for a source.
-    threading.Thread(target=_run_and_close, args=(source, only_if_due), name=f"refresh {source}", daemon=True).start()
+    threading.Thread(target=run_and_close, name=f"refresh {source}", daemon=True).start()
     return "started"
-
-
-def _run_and_close(source: Source, only_if_due: bool) -> None:
-    try:
-        _run(source, only_if_due=only_if_due)
-    finally:
-        connection.close()
-
-
-def _run(source: Source, *, only_if_due: bool) -> str:
-    return str(refreshing.refresh(source, only_if_due=only_if_due).result)

@@ -1,7 +1,8 @@
 """The query parameters of GET /api/rankings, declared once: for checks, for defaults and for the OpenAPI description."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from completions.models import Category
 from gateway_project.text import dollars
@@ -85,8 +86,9 @@ def apply(query: RankingsQuery, listed: list[RankedEntry]) -> list[RankedEntry]:
     The order is total, so pages neither repeat nor miss an entry: ties are broken by model id, and entries without the figure
     come last, both in either direction.
     """
-    for condition in _conditions(query):
-        listed = [ranked for ranked in listed if condition(ranked)]
+    for name, fits in _CONDITIONS.items():
+        if (value := getattr(query, name)) != getattr(DEFAULTS, name):
+            listed = [ranked for ranked in listed if fits(ranked, value)]
     key = SORTS[query.sort_by]
     known = [ranked for ranked in listed if key(ranked) is not None]
     unknown = [ranked for ranked in listed if key(ranked) is None]
@@ -94,22 +96,15 @@ def apply(query: RankingsQuery, listed: list[RankedEntry]) -> list[RankedEntry]:
     return [*known, *unknown]
 
 
-def _conditions(query: RankingsQuery) -> Iterator[Callable[[RankedEntry], bool]]:
-    if query.search:
-        yield lambda ranked: ranked.contains(query.search)
-    if query.category:
-        yield lambda ranked: ranked.model.category == query.category
-    if query.provider:
-        yield lambda ranked: ranked.model.maker.casefold() == query.provider.casefold()
-    if query.commercial_only:
-        yield lambda ranked: ranked.model.commercial_use
-    if query.available_only:
-        yield lambda ranked: ranked.model.is_available
-    if query.images_only:
-        yield lambda ranked: ranked.model.image_support
-    if query.tools_only:
-        yield lambda ranked: ranked.model.function_calling
-    if query.context_min:
-        yield lambda ranked: ranked.model.context_window >= query.context_min
-    if (cents_max := query.price_max_in_cents) is not None:
-        yield lambda ranked: ranked.model.price_nanos <= cents_max * _NANOS_PER_CENT
+# By the attribute of the query, of which another value than the default restricts the list.
+_CONDITIONS: dict[str, Callable[[RankedEntry, Any], bool]] = {
+    "search": lambda ranked, text: ranked.contains(text),
+    "category": lambda ranked, category: ranked.model.category == category,
+    "provider": lambda ranked, provider: ranked.model.maker.casefold() == provider.casefold(),
+    "commercial_only": lambda ranked, _: ranked.model.commercial_use,
+    "available_only": lambda ranked, _: ranked.model.is_available,
+    "images_only": lambda ranked, _: ranked.model.image_support,
+    "tools_only": lambda ranked, _: ranked.model.function_calling,
+    "context_min": lambda ranked, tokens: ranked.model.context_window >= tokens,
+    "price_max_in_cents": lambda ranked, cents: ranked.model.price_nanos <= cents * _NANOS_PER_CENT,
+}

@@ -71,11 +71,6 @@ def reply(query: RankingsQuery, now_seconds: float) -> Reply:
     return cached
 
 
-def forget() -> None:
-    """Render every reply again when it is next asked for."""
-    _batches.clear()
-
-
 def _begin_batch(step: int, published: PublishedRankings, previous: _Batch | None) -> _Batch:
     """Read the sources' health. While the database is unavailable, the previous batch's is used."""
     try:

@@ -76,11 +76,6 @@ class RankingsView(FilteredView):
         return response
 
 
-def forget() -> None:
-    """Parse every query string again."""
-    _parsed_queries.clear()
-
-
 def _respond(query: RankingsQuery, request: HttpRequest | Request) -> HttpResponse:
     """Return the reply, or 304 with its ETag if the client has a copy of the same data."""
     reply = replies.reply(query, time.time())

@@ -5,7 +5,6 @@ Imports ``rankings.api.filters``, since its parameters are the API's, and the pa
 - ``views``        the two pages, rendered and cached
 - ``query``        reads the query of a page; makes addresses, the form, the headings and the pager
 - ``rows``         rows of the tables, and what is drawn
-- ``facts``        what stands beside the entries: prices, source status, aliases
 - ``explanation``  a score as sums that a reader can do again
 - ``plots``        pure: coordinates of the charts
 - ``urls``

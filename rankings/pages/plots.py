@@ -193,32 +193,22 @@ def _labelled(points: Sequence[Point], frame: Frame) -> list[Point]:
     placed: dict[int, Point] = {}
     for number, point in sorted(enumerate(points), key=lambda each: (not each[1].is_best, each[1].top)):
         others = [box for index, box in enumerate(taken) if index != number]
-        options = (option for option in _label_options(point) if _is_free(_box(option), others, frame))
-        placed[number] = next(options, _with_hover_label(point, frame))
+        right, left, above, below = _label_options(point)
+        # The frontier continues to the right.
+        options = [left, above, below, right] if point.is_best else [right, left, above, below]
+        on_hover = replace(right if point.left < frame.middle else left, has_room=False)  # where it stays within the chart
+        placed[number] = next((option for option in options if _is_free(_box(option), others, frame)), on_hover)
         if placed[number].has_room:
             taken.append(_box(placed[number]))
     return [placed[number] for number in range(len(points))]
 
 
 def _label_options(point: Point) -> list[Point]:
-    """Return the point with its label on the right, on the left, above and below. The frontier continues to the right."""
+    """Return the point with its label on the right, on the left, above and below."""
     gap = point.radius + _GAP - _RADIUS_MIN
     sides = [(gap, 4, "start"), (-gap, 4, "end"), (0, -gap, "middle"), (0, gap + 9, "middle")]
-    if point.is_best:
-        sides = [*sides[1:], sides[0]]
-    return [_with_label(point, across, down, anchor, has_room=True) for across, down, anchor in sides]
-
-
-def _with_label(point: Point, across: float, down: float, anchor: str, *, has_room: bool) -> Point:
-    left, top = round(point.left + across, 1), round(point.top + down, 1)
-    return replace(point, label_left=left, label_top=top, anchor=anchor, has_room=has_room)
-
-
-def _with_hover_label(point: Point, frame: Frame) -> Point:
-    """Return the point with a label that shows on hover, on the side where it stays within the chart."""
-    gap = point.radius + _GAP - _RADIUS_MIN
-    across, anchor = (gap, "start") if point.left < frame.middle else (-gap, "end")
-    return _with_label(point, across, 4, anchor, has_room=False)
+    placed = [(round(point.left + across, 1), round(point.top + down, 1), anchor) for across, down, anchor in sides]
+    return [replace(point, label_left=left, label_top=top, anchor=side, has_room=True) for left, top, side in placed]
 
 
 def _box(point: Point) -> _Box:

@@ -115,10 +115,10 @@ def _query_string(query: RankingsQuery) -> str:
 
 
 _CHECKS = {
-    "availableOnly": ("Available now only", "available_only"),
-    "imagesOnly": ("Reads images", "images_only"),
-    "toolsOnly": ("Calls tools", "tools_only"),
-    "commercialOnly": ("Commercial use only", "commercial_only"),
+    "availableOnly": "Available now only",
+    "imagesOnly": "Reads images",
+    "toolsOnly": "Calls tools",
+    "commercialOnly": "Commercial use only",
 }
 
 
@@ -132,26 +132,17 @@ def form(query: RankingsQuery, makers: Iterable[str]) -> dict[str, Any]:
 
 def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str, makers: Iterable[str]) -> dict[str, Any]:
     """Return the form as it was sent. A value that is not among a field's choices is not chosen there."""
-    checks: dict[str, Any] = {attribute: parameters.get(name) == "true" for name, (_, attribute) in _CHECKS.items()}
-    sent = replace(
-        filters.DEFAULTS,
-        source=parameters.get("source", ""),
-        board=parameters.get("board", ""),
-        category=parameters.get("category", ""),
-        search=parameters.get("search", ""),
-        sort_by=parameters.get("sortBy", ""),
-        sort_order=parameters.get("sortOrder", ""),
-        **checks,
-    )
-    return _form(sent, makers, invalid_parameter, message)
+    texts = ("source", "board", "category", "search", "sortBy", "sortOrder")
+    sent: dict[str, Any] = {_ATTRIBUTES[name]: parameters.get(name, "") for name in texts}
+    sent |= {_ATTRIBUTES[name]: parameters.get(name) == "true" for name in _CHECKS}
+    return _form(replace(filters.DEFAULTS, **sent), makers, invalid_parameter, message)
 
 
 def _form(chosen: RankingsQuery, makers: Iterable[str], invalid_parameter: str = "", message: str = "") -> dict[str, Any]:
     known_makers = {each.casefold(): each for each in makers}
     maker = known_makers.get(chosen.provider.casefold(), chosen.provider)
-    checks = [
-        {"name": name, "title": title, "is_checked": getattr(chosen, attribute)} for name, (title, attribute) in _CHECKS.items()
-    ]
+    is_checked = {name: getattr(chosen, _ATTRIBUTES[name]) for name in _CHECKS}
+    checks = [{"name": name, "title": title, "is_checked": is_checked[name]} for name, title in _CHECKS.items()]
     limits = sorted({*LIMITS, chosen.limit})
     in_use = [chosen.category, maker, chosen.context_min, chosen.limit != filters.DEFAULTS.limit]
     in_use += [chosen.source != Source.INTERNAL.value, *(check["is_checked"] for check in checks)]

@@ -5,7 +5,7 @@ A rendered page is cached for some seconds, and as long as nothing new is publis
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -15,33 +15,29 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from completions.models import Category, LanguageModel
+from completions.models import Category, LanguageModel, RoutableAlias
 from gateway_project import errors
+from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from gateway_project.text import dollars
 from gateway_project.web import hosts, public_page
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
+from rankings.identity import mapping
 from rankings.models import DailyRank, Entry, Source
 from rankings.pages import explanation, plots
-from rankings.pages import facts as page_facts
 from rankings.pages import query as page_query
 from rankings.pages import rows as page_rows
-from rankings.publishing import listing
+from rankings.publishing import health, listing, routable_aliases
 from rankings.publishing.listing import PublishedRankings
 from rankings.scoring import parameters
 from rankings.sources import registry
 
 HISTORY_DAYS = 180
+_FACTS_SECONDS = 10
 _NO_MODEL = "There is no model with this ID here."
 
 View = Callable[..., HttpResponseBase]
-
-
-def forget() -> None:
-    """Render every page again when it is next asked for."""
-    public_page.forget()
-    page_facts.forget()
 
 
 def _public(view: View) -> View:
@@ -79,7 +75,9 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
     try:
         query = page_query.read(request.GET)
     except errors.InvalidRequest as error:
-        return _form_error_page(request, error)
+        form = page_query.form_with_error(request.GET, error.param or "", error.message, listing.published().makers)
+        html = render_to_string("rankings/ranking.html", {"form": form})
+        return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
     if page_query.has_blanks(request.GET):
         return redirect(page_query.address(query))
     published = listing.published()
@@ -89,14 +87,8 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
     return public_page.respond(request, cache_key, lambda: _render_ranking(query, published), version=published)
 
 
-def _form_error_page(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
-    form = page_query.form_with_error(request.GET, error.param or "", error.message, listing.published().makers)
-    html = render_to_string("rankings/ranking.html", {"form": form})
-    return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
-
-
 def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
-    facts, used = page_facts.current(), parameters.in_force()
+    facts, used = _current_facts(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
     is_internal = query.source == Source.INTERNAL
     is_ranked = not is_internal or any(each.entry.quality is not None for each in leaderboard)
@@ -147,7 +139,7 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     query = page_query.read(request.GET)
     published = listing.published()
     if model_id not in published.models and model_id not in published.unpriced_ids:
-        if target_id := page_facts.current().aliases.get(model_id):
+        if target_id := _current_facts().aliases.get(model_id):
             return redirect("ranked-model", target_id)
         raise errors.ModelUnknown(_NO_MODEL)
     api_url = hosts.api_url(request)
@@ -159,7 +151,7 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     model = LanguageModel.objects.of_chat().filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
         raise errors.ModelUnknown(_NO_MODEL)
-    facts = page_facts.current()
+    facts = _current_facts()
     entries = list(Entry.objects.filter(model=model)) if model.prices_in_force else []
     entries.sort(key=lambda each: (Source.values.index(each.source), Category.values.index(each.board)))
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)
@@ -195,3 +187,41 @@ def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
     ranks = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
     days = list(ranks.order_by("-day")[:HISTORY_DAYS])
     return [each for each in days if not each.series or not days[0].series or each.series == days[0].series]
+
+
+# --- Beside the entries ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the pages show beside the entries. While the database is unavailable, it is what was read last.
+
+    ``sources``: of each its spec, its health and its snapshot, which is None while no data of the source is shown.
+    ``aliases``: the ids that mean the first available model of a ranking, and that model's.
+    """
+
+    sources: list[dict[str, Any]]
+    aliases: dict[str, str]
+
+
+_facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=_FACTS_SECONDS, stale_on=pool.DATABASE_ERRORS)
+
+
+def _current_facts() -> Facts:
+    """Return what was read last. Raises the database's errors only while nothing was ever read."""
+    return _facts.get(None, _read_facts)
+
+
+def _read_facts(previous: Facts | None) -> Facts:
+    with pool.time_limit():
+        available = {model.id for model in listing.published().models.values() if model.is_available}
+        stored = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
+        aliases = {name: next((id for id in stored.get(name, []) if id in available), "") for name in routable_aliases.names()}
+        sources = [_source_facts(each) for each in health.report(pool.database_time())]
+        return Facts(sources, {name: model_id for name, model_id in aliases.items() if model_id})
+
+
+def _source_facts(report: health.SourceHealth) -> dict[str, Any]:
+    spec = registry.spec(report.source)
+    snapshot = mapping.latest_snapshot(report.source) if report.source != Source.INTERNAL else None
+    return {"spec": spec, "health": report, "is_off": bool(spec.access().obstacle), "snapshot": snapshot}

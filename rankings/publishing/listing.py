@@ -112,12 +112,6 @@ def published() -> PublishedRankings:
     return _published.get(None, _refresh)
 
 
-def forget() -> None:
-    """Read everything again on the next call."""
-    _published.clear()
-    _catalog.clear()
-
-
 def _refresh(previous: PublishedRankings | None) -> PublishedRankings:
     """Return the previous reading while neither the publication nor the catalog has changed, so that caches stay valid."""
     with pool.time_limit():

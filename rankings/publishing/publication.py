@@ -25,19 +25,20 @@ from rankings.sources.base import series
 _CHANGE_DAYS = 7
 
 
-def publish(*sources: Source | str) -> int:
-    """Publish these sources and then INTERNAL, which is made of all. Return the number of entries of the first source."""
-    counts = [_replace(source) for source in map(Source, sources) if source != Source.INTERNAL]
+def publish(*sources: Source | str) -> None:
+    """Publish these sources and then INTERNAL, which is made of all."""
+    for source in map(Source, sources):
+        if source != Source.INTERNAL:
+            _replace(source)
     try:  # INTERNAL has no refresh run, so its health is whether it was computed: that is stored here
-        counts.append(_replace(Source.INTERNAL))
+        _replace(Source.INTERNAL)
     except Exception as error:
         _update_internal_state(last_attempt_at=Now(), failures=F("failures") + 1, error=type(error).__name__)
         raise
-    return counts[0]
 
 
 @transaction.atomic
-def _replace(source: Source) -> int:
+def _replace(source: Source) -> None:
     # Wait until no other transaction publishes this source, and keep others waiting.
     cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
     now = pool.database_time()
@@ -52,7 +53,6 @@ def _replace(source: Source) -> int:
         _update_internal_state(last_attempt_at=Now(), last_success_at=Now(), failures=0, error="")
     Publication.objects.bulk_create([Publication(pk=1)], ignore_conflicts=True)
     Publication.objects.update(number=F("number") + 1, changed_at=Now())  # every cache sees that what is published has changed
-    return len(entries)
 
 
 # --- History ------------------------------------------------------------------------------------------------------

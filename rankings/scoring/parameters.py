@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from django.core.checks import CheckMessage, Error, register
+
+from gateway_project.environment import CHECK_TAG
 from rankings import environment
 from rankings.sources import registry
 
@@ -89,3 +92,14 @@ def in_force() -> FormulaParameters:
 def version() -> str:
     """The version of the formula. It says so when the parameters are not the published ones: then the scores differ, too."""
     return VERSION if in_force() == PUBLISHED else f"{VERSION}, with parameters of this gateway's own"
+
+
+@register(CHECK_TAG)
+def check_parameters(**kwargs: Any) -> list[CheckMessage]:
+    """E010: the parameters, which come from several settings, contradict each other, so that no ranking can be computed."""
+    try:
+        in_force()
+    except ValueError as error:
+        message = f"The parameters of the rankings' formula contradict each other: {error}."
+        return [Error(message, hint="See GATEWAY_RANKINGS_* in docs/rankings.md.", id="gateway.E010")]
+    return []

@@ -7,13 +7,12 @@ from billing.models import User
 from completions.public import facts as public_facts
 from keys.refusal_history import collector
 from rankings.models import Source
-from rankings.pages import views as ranking_pages
 from tests import chat, factories
 from tests.completions.rows import ask
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of, signed_in
 from tests.pages.crawl import walk
-from tests.rankings.entries import forget, list_model, publish
+from tests.rankings.entries import forget, forget_pages, list_model, publish
 from tests.rankings.snapshots import make_snapshot
 
 
@@ -27,7 +26,7 @@ def broken_links(client, *starts, inside="/"):
 @pytest.fixture
 def _volume(alice, api, echo_model):
     """Models of each kind, ranked and not; requests that were answered and refused; two keys."""
-    for clear in (forget, ranking_pages.forget, public_facts.forget):
+    for clear in (forget, forget_pages, public_facts.forget):
         clear()
     factories.make_model("acme/embed", kind="embedding", output="0", max_output_tokens=1)
     list_model("lab/alpha", rank=1, overall=90.0, quality=80.0, cost=20.0, model={"name": "Alpha", "maker": "Lab"})

@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from completions.models import Category, LanguageModel
+from gateway_project.web import public_page
 from rankings.api import replies, views
 from rankings.models import Entry, Publication, Source
+from rankings.pages import views as pages
 from rankings.publishing import listing
 from tests import factories
 
@@ -39,6 +41,10 @@ def publish() -> None:
 
 
 def forget() -> None:
-    listing.forget()
-    replies.forget()
-    views.forget()
+    for cache in (listing._published, listing._catalog, replies._batches, views._parsed_queries):
+        cache.clear()
+
+
+def forget_pages() -> None:
+    public_page.forget()
+    pages._facts.clear()

@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from rankings.pages import views as ranking_pages
 from tests.conftest import client_for
+from tests.rankings.entries import forget_pages
 from tests.sessions import sign_in
 
 
 @pytest.fixture(autouse=True)
 def _empty_cache():
-    ranking_pages.forget()
+    forget_pages()
     yield
-    ranking_pages.forget()
+    forget_pages()
 
 
 def get(path, **headers):

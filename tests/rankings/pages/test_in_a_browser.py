@@ -9,11 +9,10 @@ from playwright.sync_api import expect
 from completions.models import Category, Provider, Route
 from gateway_project.db import pool
 from rankings.models import DailyRank, Source
-from rankings.pages import views as pages
 from rankings.publishing import publication
 from tests import factories
 from tests.browser import PHONE, fits, picture, violations
-from tests.rankings.entries import forget, list_model, publish
+from tests.rankings.entries import forget, forget_pages, list_model, publish
 from tests.rankings.snapshots import make_alias, make_snapshot
 
 MAKERS = ["Acme", "Étoile Lab", "Zed"]
@@ -22,7 +21,7 @@ MAKERS = ["Acme", "Étoile Lab", "Zed"]
 @pytest.fixture(autouse=True)
 def empty_caches(transactional_db):
     forget()
-    pages.forget()
+    forget_pages()
 
 
 @pytest.fixture

@@ -16,14 +16,13 @@ from gateway_project.db import pool
 from gateway_project.web import public_page
 from rankings.api import filters
 from rankings.models import DailyRank, Entry, Profile, Source, SourceState
-from rankings.pages import facts
 from rankings.pages import rows as page_rows
 from rankings.pages import views as pages
 from rankings.publishing import listing, publication
 from tests import factories
 from tests.outage import with_the_database_unavailable
 from tests.pages.conftest import owner_of, signed_in
-from tests.rankings.entries import forget, list_model, publish
+from tests.rankings.entries import forget, forget_pages, list_model, publish
 from tests.rankings.snapshots import make_alias, make_snapshot
 from tests.rankings.streams import streamed
 
@@ -35,12 +34,12 @@ INTERVAL = {"lower": 1495, "upper": 1503.5}
 @pytest.fixture(autouse=True)
 def _empty_caches(db):
     forget()
-    pages.forget()
+    forget_pages()
 
 
 def show():
     publish()
-    pages.forget()
+    forget_pages()
 
 
 @pytest.fixture
@@ -411,7 +410,7 @@ def test_client_that_accepts_gzip_gets_gzip(listed):
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
 def test_cached_page_takes_no_query(listed, path, django_assert_num_queries, monkeypatch):
-    for cache in (public_page._pages, facts._facts, listing._published, listing._catalog):
+    for cache in (public_page._pages, pages._facts, listing._published, listing._catalog):
         monkeypatch.setattr(cache, "_clock", lambda: 0.0)
     get(path)
     with django_assert_num_queries(0):
@@ -650,7 +649,7 @@ def test_every_source_shows_its_health_and_the_reason(listed):
     now = pool.database_time()
     SourceState.objects.create(source=INTERNAL, last_success_at=now)
     SourceState.objects.create(source=ARENA, last_success_at=now - timedelta(days=1), failures=5, error="not.this.host refused")
-    pages.forget()
+    forget_pages()
     page = text(get())
     assert "This gateway up to date Last computed" in page
     assert "LMArena not up to date It could not be read the last few times. Last read" in page
@@ -664,7 +663,7 @@ def test_every_source_shows_its_health_and_the_reason(listed):
 def test_shown_source_is_credited_with_its_licence(listed, settings):
     make_snapshot(ARENA, {GENERAL: {"best": 1500}})
     make_snapshot(AA, {GENERAL: {"best": 50}})
-    pages.forget()
+    forget_pages()
     page = html(get())
     assert 'href="https://huggingface.co/datasets/lmarena-ai/leaderboard-dataset"' in page
     assert 'by LMSYS_ARENA <a href="https://creativecommons.org/licenses/by/4.0/" rel="license' in page
@@ -720,7 +719,7 @@ def scored(db, settings):
     publication.publish(HUB)
     publication.publish(AA)
     publication.publish(ARENA)
-    pages.forget()
+    forget_pages()
 
 
 def sums(reply):
@@ -894,7 +893,7 @@ MADE_UP = [
 
 def test_ids_without_end_cost_no_query_no_page_and_no_room(listed, django_assert_num_queries, monkeypatch):
     """Whoever makes them up must cost less than who reads."""
-    for cache in (facts._facts, listing._published, listing._catalog):
+    for cache in (pages._facts, listing._published, listing._catalog):
         monkeypatch.setattr(cache, "_clock", lambda: 0.0)
     get("/rankings/no/such")
     with django_assert_num_queries(0):

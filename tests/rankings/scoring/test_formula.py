@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankings.checks import check_parameters
 from rankings.scoring import formula, parameters
 from rankings.scoring.formula import Evidence
 from rankings.sources import artificial_analysis, huggingface, lmsys_arena
@@ -257,8 +256,8 @@ def test_version_names_changed_parameters(settings):
 
 
 def test_system_check_reports_contradictory_parameters(settings):
-    assert check_parameters() == []
+    assert parameters.check_parameters() == []
     settings.RANKINGS_ANCHORS = {**parameters.ANCHORS.value, "blended_dollars_best": 40}
-    [found] = check_parameters()
+    [found] = parameters.check_parameters()
     assert found.id == "gateway.E010"
     assert "blended_dollars_best must be above 0 and below blended_dollars_worst" in found.msg

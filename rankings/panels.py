@@ -7,7 +7,6 @@ from django.urls import reverse
 from gateway_project.desk.panels import Content, Panel, Row
 from rankings.identity import mapping
 from rankings.publishing import health
-from rankings.sources import registry
 
 
 def _sources(now: datetime) -> Content:
@@ -24,9 +23,7 @@ def _page_of(report: health.SourceHealth) -> str:
 
 
 def _names(now: datetime) -> Content:
-    snapshots = [mapping.latest_snapshot(spec.source) for spec in registry.specs()]
-    number = sum(len(mapping.unmatched(each)) for each in snapshots if each)
-    return Content(f"{number:,}", "source names are not mapped to a model yet")
+    return Content(f"{sum(mapping.count_unmatched().values()):,}", "source names are not mapped to a model yet")
 
 
 PANELS = [
