@@ -122,48 +122,38 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
 
         run = SourceRun(open_client(access), str(previous_validators.get("revision") or ""), open_client)
         try:
-            with _whatever_it_sends():
-                if spec.is_conditional and run.client.is_unchanged(previous_validators.get("urls") or {}):
-                    raise Unchanged
-                fetched = _complete(spec, spec.read(run), last)
-                if doubt := _doubt(spec, fetched, last, options):
-                    return _hold(state, fetched, access.mark, doubt)
-                validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision}
-                validators["urls"] = {} if fetched.stopped else run.client.validators  # ask the refused boards again
-                fingerprint = _fingerprint(fetched)
-                if last and last.fingerprint == fingerprint:
-                    _succeeded(state, validators, fetched)
-                    return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
-                snapshot = _store(state, fetched, fingerprint, validators)
+            if spec.is_conditional and run.client.is_unchanged(previous_validators.get("urls") or {}):
+                raise Unchanged
+            fetched = _complete(spec, spec.read(run), last)
+            if doubt := _doubt(spec, fetched, last, options):
+                return _hold(state, fetched, access.mark, doubt)
+            validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision}
+            validators["urls"] = {} if fetched.stopped else run.client.validators  # ask the refused boards again
+            fingerprint = _fingerprint(fetched)
+            if last and last.fingerprint == fingerprint:
+                _succeeded(state, validators, fetched)
+                return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
+            snapshot = _store(state, fetched, fingerprint, validators)
         except Unchanged:
             _succeeded(state, previous_validators)
             return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
-        except (SourceFailed, FetchFailed) as failure:
+        except pool.UNAVAILABLE:
+            raise
+        except Exception as error:
+            if not isinstance(error, (SourceFailed, FetchFailed)):  # the data led to it, and it was not foreseen
+                logger.exception("what a source sent could not be read or stored")
+                error = ImplausibleData(f"it cannot be read or stored: {type(error).__name__}")
             state.refresh_from_db()  # it may say what was rolled back
-            return _failed(state, access.mark, failure)
+            return _failed(state, access.mark, error)
     for note in fetched.notes:
         options.say(note)
     return _publish(snapshot, len(fetched.standings))
 
 
-@contextmanager
-def _whatever_it_sends() -> Iterator[None]:
-    """Turn an error that a source's data leads to, and that was not foreseen, into a failed run, with the trace in the log."""
-    try:
-        yield
-    except (SourceFailed, FetchFailed, Unchanged, *pool.UNAVAILABLE):
-        raise
-    except Exception as error:
-        logger.exception("what a source sent could not be read or stored")
-        raise ImplausibleData(f"it cannot be read or stored: {type(error).__name__}") from error
-
-
 def _complete(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None) -> FetchedSnapshot:
     """Add the versions of the boards, and the standings that those had which the source refuses now."""
     kept = last.standings.filter(board__in=fetched.stopped).values(*_COLUMNS) if last else []
-    boards: dict[str, dict[str, str]] = {
-        str(board): {"version": fetched.version or spec.board(board).version} for board in spec.boards
-    }
+    boards = {str(board): {"version": fetched.version or spec.board(board).version} for board in spec.boards}
     if last:
         boards |= {str(board): {"as_of": last.as_of.isoformat(), **last.boards.get(board, {})} for board in fetched.stopped}
     standings, notes = [*fetched.standings, *(Standing(**row) for row in kept)], [*fetched.notes, *_stopped(fetched)]
@@ -287,11 +277,12 @@ def _succeeded(state: SourceState, validators: dict[str, object], fetched: Fetch
 def _failed(state: SourceState, mark: str, failure: SourceFailed | FetchFailed) -> RefreshOutcome:
     """Store the reason and the time of the next attempt. What is published stays."""
     now = pool.database_time()
-    if failure.retry_seconds is None:
-        wait = _jittered(min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence))
+    wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence)
+    if isinstance(failure, SourceFailed):
+        retry_at = failure.retry_at
     else:
-        wait = timedelta(seconds=failure.retry_seconds)
-    state.last_attempt_at, state.next_attempt_at = now, now + wait
+        retry_at = None if failure.retry_seconds is None else now + timedelta(seconds=failure.retry_seconds)
+    state.last_attempt_at, state.next_attempt_at = now, retry_at or now + _jittered(wait)
     state.failures = min(state.failures + 1, 1_000)
     state.is_refused, state.error = isinstance(failure, AccessDenied), str(failure)
     # Validators are valid only for the access that they were given to. Without them the next run reads everything again.

@@ -85,9 +85,9 @@ def _server_files(host: str, root: Path) -> Iterator[File]:
     settings = root / "etc/model-gateway"
     yield from _secret_files(host, settings, _ON_SERVER, mode=0o640)
     for unit in sorted((installation.DEPLOY / "systemd").iterdir()):
-        yield File(root / "etc/systemd/system" / unit.name, _adapt(unit.read_text(), host))
+        yield File(root / "etc/systemd/system" / unit.name, _adapted(f"systemd/{unit.name}", host))
     yield File(root / "etc/nginx/model-gateway-hosts.conf", _shipped("nginx/model-gateway-hosts.conf"))
-    yield File(root / "etc/nginx/sites-available/model-gateway", _adapt(_shipped("nginx/model-gateway.conf"), host))
+    yield File(root / "etc/nginx/sites-available/model-gateway", _adapted("nginx/model-gateway.conf", host))
 
 
 def _compose_files(host: str, directory: Path) -> Iterator[File]:
@@ -96,8 +96,8 @@ def _compose_files(host: str, directory: Path) -> Iterator[File]:
     if not (directory / "gateway.env").exists():
         yield File(directory / "postgres.password", f"{secrets.token_urlsafe(24)}\n")
     for name in ("compose.yaml", "Containerfile"):
-        yield File(directory / name, _adapt(_shipped(f"container/{name}"), host))
-    proxy = _adapt(_shipped("nginx/model-gateway.conf"), host)
+        yield File(directory / name, _adapted(f"container/{name}", host))
+    proxy = _adapted("nginx/model-gateway.conf", host)
     yield File(directory / "model-gateway.conf", proxy.replace("/var/log/nginx/model-gateway.log", "/dev/stdout"))
     yield File(directory / "model-gateway-hosts.conf", "server web:8000 max_fails=1 fail_timeout=5s;\n")
 
@@ -151,8 +151,8 @@ def _shipped(name: str) -> str:
     return (installation.DEPLOY / name).read_text()
 
 
-def _adapt(text: str, host: str) -> str:
-    return text.replace(_DEPLOYED, str(_command())).replace(_EXAMPLE_HOST, host)
+def _adapted(name: str, host: str) -> str:
+    return _shipped(name).replace(_DEPLOYED, str(_command())).replace(_EXAMPLE_HOST, host)
 
 
 def _command() -> Path:

@@ -9,14 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from gateway_project.local import embedded
-
-if TYPE_CHECKING:
-    import redis
 
 _SOCKET_PATH_BYTES_MAX = 100  # the kernel allows 103 on macOS and 107 on Linux
 
@@ -26,7 +25,7 @@ def url(directory: Path) -> str:
     return f"unix://{path}" if _is_answering(path) else ""
 
 
-def start(directory: Path) -> "subprocess.Popen[bytes] | None":
+def start(directory: Path) -> subprocess.Popen[bytes] | None:
     """Start a Redis for Celery's messages: the machine's own, else the wheel's. None if neither starts. The caller stops it."""
     stop(directory)
     path = _socket(directory)
@@ -44,8 +43,6 @@ def start(directory: Path) -> "subprocess.Popen[bytes] | None":
 
 
 def stop(directory: Path) -> None:
-    import redis
-
     path = _socket(directory)
     with suppress(redis.RedisError, OSError, psutil.Error), _client(path) as client:
         psutil.Process(client.info("server")["process_id"]).terminate()
@@ -71,8 +68,6 @@ def _executables() -> Iterator[str]:
 
 
 def _is_answering(path: Path) -> bool:
-    import redis
-
     try:
         with _client(path) as client:
             return path.exists() and bool(client.ping())
@@ -80,11 +75,7 @@ def _is_answering(path: Path) -> bool:
         return False
 
 
-def _client(path: Path) -> "redis.Redis":
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
+def _client(path: Path) -> redis.Redis:
     return redis.Redis(unix_socket_path=str(path), socket_timeout=2, retry=Retry(NoBackoff(), 0))
 
 

@@ -105,9 +105,7 @@ def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     best = frontier(data)
     low = min(max(int(min(datum.y for datum in data) // 10) * 10, 0), 90)  # the y axis begins at the multiple of ten below all
     y = _linear(low, 100, frame.bottom, frame.top)
-    points = _labelled(
-        [replace(_unlabelled(datum, scale, y), is_best=index in best) for index, datum in enumerate(data)], frame
-    )
+    points = _labelled([replace(_unlabelled(each, scale, y), is_best=index in best) for index, each in enumerate(data)], frame)
     y_ticks = [Tick(round(y(value), 1), str(value)) for value in range(low, 101, 20 if low < 40 else 10)]
     return Plot(frame, points, ticks, y_ticks, line=_steps([points[index] for index in best], frame))
 

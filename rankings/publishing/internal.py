@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from completions.models import Category
@@ -51,14 +52,6 @@ class SourceStatement:
         }
 
 
-@dataclass(frozen=True)
-class ScoredModel:
-    model: PricedModel
-    scores: Scores
-    statements: list[SourceStatement]
-    speed: Mapping[str, Any]  # of ``Entry.inputs``
-
-
 def entries(models: Mapping[str, PricedModel], now: datetime) -> list[Entry]:
     """Return all entries. ``models`` are those with a price, by id."""
     inputs = ScoringInputs(
@@ -68,22 +61,25 @@ def entries(models: Mapping[str, PricedModel], now: datetime) -> list[Entry]:
         speeds=telemetry.speeds(now),
     )
     boards = {category: _board(category, models, inputs) for category in Category}
-    ranks = {scored.model.id: rank for rank, scored in enumerate(boards[Category.GENERAL], start=1)}
-    return [
-        _entry(category, scored, inputs, rank=ranks[scored.model.id], board_rank=board_rank)
-        for category, board in boards.items()
-        for board_rank, scored in enumerate(board, start=1)
-    ]
+    ranks = {entry.model_id: entry.board_rank for entry in boards[Category.GENERAL]}
+    found = list(chain.from_iterable(boards.values()))
+    for entry in found:
+        entry.rank = ranks[entry.model_id]
+    return found
 
 
-def _board(category: Category, models: Mapping[str, PricedModel], inputs: ScoringInputs) -> list[ScoredModel]:
-    """Return the models of a board, best first: by overall score, then by quality, then by id, so that no two share a rank."""
+def _board(category: Category, models: Mapping[str, PricedModel], inputs: ScoringInputs) -> list[Entry]:
+    """Return the entries of a board, best first: by overall score, then by quality, then by id, so that no two share a rank."""
     eligible = [model for model in models.values() if category != Category.OPEN_SOURCE or model.has_open_weights]
-    scored = [_scored(category, model, inputs) for model in eligible]
-    return sorted(scored, key=lambda each: (-each.scores.overall, -(each.scores.quality or 0), each.model.id))
+    board = [_entry(category, model, inputs) for model in eligible]
+    board.sort(key=lambda entry: (-(entry.overall or 0), -(entry.quality or 0), entry.model_id))
+    for board_rank, entry in enumerate(board, start=1):
+        entry.board_rank = board_rank
+    return board
 
 
-def _scored(category: Category, model: PricedModel, inputs: ScoringInputs) -> ScoredModel:
+def _entry(category: Category, model: PricedModel, inputs: ScoringInputs) -> Entry:
+    """Return the entry of a model on a board, without its ranks."""
     statements = [_statement(population[category], model, inputs) for population in inputs.populations.values()]
     speed = _speed(model, inputs)
     scores = formula.scores(
@@ -93,7 +89,21 @@ def _scored(category: Category, model: PricedModel, inputs: ScoringInputs) -> Sc
         speed=speed["score"],
         cost=formula.cost(inputs.parameters, model.blended_dollars),
     )
-    return ScoredModel(model, scores, statements, speed)
+    measured = benchmarks.figures().get(model.id, {})
+    return Entry(
+        source=Source.INTERNAL,
+        board=category,
+        model_id=model.id,
+        overall=scores.overall,
+        quality=scores.quality,
+        speed=scores.speed,
+        cost=scores.cost,
+        elo=next((each.elo for _, each in _figures(category, model, inputs) if each.elo is not None), None),
+        **{benchmark: figure.value for benchmark, figure in measured.items()},
+        confidence=scores.confidence,
+        last_updated=_oldest_date(statements, speed, inputs),
+        inputs=_inputs(model, scores, statements, speed, inputs.parameters),
+    )
 
 
 def _statement(board: PopulationBoard, model: PricedModel, inputs: ScoringInputs) -> SourceStatement:
@@ -136,51 +146,32 @@ def _figures(category: Category, model: PricedModel, inputs: ScoringInputs) -> I
             yield source, population[category].figures(chosen)
 
 
-# --- Entries ------------------------------------------------------------------------------------------------------
-
-
-def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, rank: int, board_rank: int) -> Entry:
-    scores, model = scored.scores, scored.model
-    figures = benchmarks.figures().get(model.id, {})
-    return Entry(
-        source=Source.INTERNAL,
-        board=category,
-        model_id=model.id,
-        rank=rank,
-        board_rank=board_rank,
-        overall=scores.overall,
-        quality=scores.quality,
-        speed=scores.speed,
-        cost=scores.cost,
-        elo=next((each.elo for _, each in _figures(category, model, inputs) if each.elo is not None), None),
-        **{benchmark: figure.value for benchmark, figure in figures.items()},
-        confidence=scores.confidence,
-        last_updated=_oldest_date(scored, inputs),
-        inputs=_inputs(scored, inputs),
-    )
-
-
-def _oldest_date(scored: ScoredModel, inputs: ScoringInputs) -> datetime:
+def _oldest_date(statements: list[SourceStatement], speed: Mapping[str, Any], inputs: ScoringInputs) -> datetime:
     """Return the date of the oldest board that counts. Prices and this gateway's own measurements are of now."""
-    dates = [each.board.as_of for each in scored.statements if each.is_counted]
-    if measured := inputs.populations.get(scored.speed["source"]):
+    dates = [each.board.as_of for each in statements if each.is_counted]
+    if measured := inputs.populations.get(speed["source"]):
         dates.append(measured[Category.GENERAL].as_of)
     return min(dates, default=inputs.now)
 
 
-def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
+def _inputs(
+    model: PricedModel,
+    scores: Scores,
+    statements: list[SourceStatement],
+    speed: Mapping[str, Any],
+    used: FormulaParameters,
+) -> dict[str, Any]:
     """Return ``Entry.inputs``: everything that a page needs to do the sums again (see ``publication``)."""
-    scores, model = scored.scores, scored.model
     return {
         "version": parameters.version(),
-        "weights": dict(inputs.parameters.score_weights),
-        "prior": {"quality": inputs.parameters.prior, "weight": inputs.parameters.prior_weight},
-        "sources": [each.as_input(inputs.parameters) for each in scored.statements],
+        "weights": dict(used.score_weights),
+        "prior": {"quality": used.prior, "weight": used.prior_weight},
+        "sources": [each.as_input(used) for each in statements],
         "coverage": scores.coverage,
         "evidence": scores.evidence,
         "quality": scores.quality,
         "believed": scores.adjusted_quality,
-        "speed": scored.speed,
+        "speed": speed,
         "cost": {
             "input_usd": model.input_dollars,
             "output_usd": model.output_dollars,

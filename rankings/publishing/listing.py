@@ -102,9 +102,7 @@ _published: StaleWhileRefresh[None, PublishedRankings] = StaleWhileRefresh(
     seconds=_CHECK_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX, stale_on=pool.DATABASE_ERRORS
 )
 _Catalog = tuple[dict[str, CatalogModel], frozenset[str]]
-_catalog: StaleWhileRefresh[None, _Catalog] = StaleWhileRefresh(
-    seconds=_READ_CATALOG_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX
-)
+_catalog = StaleWhileRefresh[None, _Catalog](seconds=_READ_CATALOG_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX)
 
 
 def published() -> PublishedRankings:

@@ -1,7 +1,6 @@
 """ARTIFICIAL_ANALYSIS: indexes of intelligence and measured speed, one row for each reasoning effort. Off without a key."""
 
-import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from completions.models import Category
@@ -57,8 +56,8 @@ def _require_quota(headers: Headers) -> None:
     if left.isascii() and left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
         reset = headers.get("X-RateLimit-Reset", "")
         is_timestamp = reset.isascii() and reset.isdigit() and len(reset) < 12
-        wait = int(reset) - time.time() if is_timestamp else timedelta(days=1).total_seconds()
-        raise SourceFailed(f"{left} requests are left of today's", retry_seconds=wait)
+        retry_at = datetime.fromtimestamp(int(reset), UTC) if is_timestamp else datetime.now(UTC) + timedelta(days=1)
+        raise SourceFailed(f"{left} requests are left of today's", retry_at=retry_at)
 
 
 def _board(board: Category, models: list[dict[str, Any]]) -> list[Standing]:

@@ -5,6 +5,7 @@ How documents are requested, and the limits of that, is in ``gateway_project.net
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from gateway_project.net import background_http
 from gateway_project.net.background_http import AccessDenied, Document, Headers, NotFound
@@ -13,14 +14,11 @@ LIMITS = background_http.Limits(redirects=3)
 
 
 class SourceFailed(Exception):
-    """A run ended without a snapshot for what the documents say. The message holds no secret.
+    """What the documents say ended the run. The message holds no secret. ``retry_at``: when the source allows the next one."""
 
-    ``retry_seconds`` is until the source allows the next request, as of a ``FetchFailed``.
-    """
-
-    def __init__(self, message: str, *, retry_seconds: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
         super().__init__(message)
-        self.retry_seconds = retry_seconds
+        self.retry_at = retry_at
 
 
 class ImplausibleData(SourceFailed):

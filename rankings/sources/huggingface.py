@@ -95,10 +95,8 @@ def _trust(standing: Standing) -> tuple[bool, float]:
 
 
 def figures(placement: Placement) -> StandingFigures:
-    is_verified = placement.facts.get("verified")
-    return StandingFigures(
-        precision=PRECISION_VERIFIED if is_verified else PRECISION_UNVERIFIED, overall=placement.value, quality=placement.value
-    )
+    precision = PRECISION_VERIFIED if placement.facts.get("verified") else PRECISION_UNVERIFIED
+    return StandingFigures(precision=precision, overall=placement.value, quality=placement.value)
 
 
 SPEC = FetchedSourceSpec(

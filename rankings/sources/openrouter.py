@@ -204,9 +204,8 @@ def _moment(value: Any) -> datetime:
 def figures(placement: Placement) -> StandingFigures:
     """The score is the tokens as a share of the most used model's. OpenRouter's prices must not be published."""
     share = placement.value / placement.best_value if placement.best_value > 0 else 0.0
-    return StandingFigures(
-        precision=PRECISION_SAMPLED if placement.facts.get("is_sampled") else PRECISION_COUNTED, overall=100 * share
-    )
+    precision = PRECISION_SAMPLED if placement.facts.get("is_sampled") else PRECISION_COUNTED
+    return StandingFigures(precision=precision, overall=100 * share)
 
 
 SPEC = FetchedSourceSpec(

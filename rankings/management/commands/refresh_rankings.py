@@ -23,18 +23,16 @@ class Command(OperatorCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        chosen = _sources(options["source"])
-        outcomes = [self._refresh(source, options) for source in chosen]
+        outcomes = [self._refresh(source, options) for source in _sources(options["source"])]
         self.write_result(options, {"sources": list(map(_facts, outcomes))}, "\n".join(map(_sentence, outcomes)))
-        failed = [outcome for outcome in outcomes if not _is_good(outcome, is_asked_for=options["source"] is not None)]
-        if failed:
+        # That a source is off is a failure only if it was named.
+        good = {RefreshResult.STORED, RefreshResult.UNCHANGED, *([] if options["source"] else [RefreshResult.OFF])}
+        if failed := [outcome for outcome in outcomes if outcome.result not in good]:
             raise CommandError("Not refreshed: " + "; ".join(f"{each.source}: {each.detail}" for each in failed))
 
     def _refresh(self, source: Source, options: dict[str, Any]) -> RefreshOutcome:
-        run_options = RunOptions(
-            say=lambda line: self.write_progress(f"{source}: {line}"), accepts_fewer=options["accept_fewer"]
-        )
-        return refresh.refresh(source, run_options)
+        run = RunOptions(say=lambda line: self.write_progress(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
+        return refresh.refresh(source, run)
 
 
 def _sources(typed: str | None) -> list[Source]:
@@ -44,12 +42,6 @@ def _sources(typed: str | None) -> list[Source]:
     if typed.upper() not in Source.values:
         raise CommandError(f"SOURCE: {typed!r} is not one of {', '.join(Source.values)}.")
     return [Source(typed.upper())]
-
-
-def _is_good(outcome: RefreshOutcome, *, is_asked_for: bool) -> bool:
-    """Whether the run succeeded. That a source is off is a failure only if it was named."""
-    is_off_unasked = outcome.result is RefreshResult.OFF and not is_asked_for
-    return is_off_unasked or outcome.result in {RefreshResult.STORED, RefreshResult.UNCHANGED}
 
 
 def _facts(outcome: RefreshOutcome) -> dict[str, Any]:
