@@ -32,7 +32,7 @@ package: the contracts are in pyproject.toml.
 - ``errors``            every error reply of the API
 - ``formats``           how Django writes times and days
 - ``identifiers``       UUIDv7 ids
-- ``installation``      where templates, configuration and data are
+- ``installation``      where templates, configuration and data are; how the processes start
 - ``large_work``        CPU work of large requests, in slices, one request at a time
 - ``logs``              log lines: their format, and what the line of a request tells
 - ``mail``              where mail goes
@@ -41,7 +41,6 @@ package: the contracts are in pyproject.toml.
 - ``openapi``           the description of a serializer field, for drf-spectacular
 - ``operator_command``  the base class of management commands
 - ``passwords``         password hashing that does not delay other requests
-- ``process_commands``  web, worker and beat, as arguments of Python
 - ``secretbox``         encryption of stored secrets
 - ``speedups``          what is replaced inside of libraries, so that a completion takes fewer calls
 - ``templatetags``      filters of templates: how pages show amounts

@@ -1,4 +1,7 @@
-"""Where the files of the gateway are: in a checkout, or in the wheel, which has templates and deploy within this package."""
+"""Where the files of the gateway are, and how its processes start.
+
+The files are in a checkout, or in the wheel, which has templates and deploy within this package.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,3 +23,26 @@ _VAR = CODE / "var" if IS_CHECKOUT else Path("/var/lib/model-gateway")
 
 def var(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("GATEWAY_VAR", "").strip() or _VAR).resolve()
+
+
+# A container's only user is often root, and this worker reads only messages of the gateway.
+_QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
+_CELERY = [*_QUIET, "-m", "celery", "--quiet", "--app", "gateway_project"]
+
+
+def processes(directory: Path) -> dict[str, list[str]]:
+    """Return web, worker and beat, as arguments of Python."""
+    return {
+        "web": ["-m", "gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py")],
+        "worker": [*_CELERY, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"],
+        "beat": [*_CELERY, "beat", *_schedule(directory), "--pidfile="],
+    }
+
+
+def worker_with_beat(directory: Path) -> list[str]:
+    """Return the arguments of a worker with beat as a thread: a process of its own takes as much memory again."""
+    return [*processes(directory)["worker"], "--beat-thread", *_schedule(directory)]
+
+
+def _schedule(directory: Path) -> list[str]:
+    return ["--schedule", str(directory / "celerybeat-schedule")]

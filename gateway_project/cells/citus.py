@@ -39,9 +39,6 @@ def is_installed() -> bool:
     return bool(cell.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')")[0][0])
 
 
-# --- A new cell -------------------------------------------------------------------------------------------------------
-
-
 def prepare() -> None:
     """Put the tables to which cells refer on all nodes, unless they are. Raises the database's errors: nothing has changed."""
     with cell.use(cell.FIRST), transaction.atomic():
@@ -68,9 +65,6 @@ def distribute(number: int) -> None:
         for (function,) in cell.execute(_CALLED, [cell.schema(number)]):
             cell.execute("SELECT create_distributed_function(%s)", [function])
         cell.execute("SELECT citus_schema_distribute(%s)", [cell.schema(number)])
-
-
-# --- A transaction ----------------------------------------------------------------------------------------------------
 
 
 def set_on_all_nodes() -> None:

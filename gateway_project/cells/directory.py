@@ -75,9 +75,6 @@ def place_account(account_id: UUID) -> None:
     remember(account_id, cell.current())
 
 
-# --- Rows that are looked up before their account is known -----------------------------------------------------------
-
-
 class ReferredModel(OwnedModel):
     """A table of keys, payments or links: the directory has the account of each row.
 

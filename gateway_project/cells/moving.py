@@ -127,9 +127,6 @@ def _digest(number: int, sql: str, account_id: UUID) -> object:
         return cell.execute(sql, [account_id])
 
 
-# --- Which rows are an account's ----------------------------------------------------------------------------------------
-
-
 @cache
 def moved_models() -> tuple[type[Model], ...]:
     """Return the models of which an account's rows move with it, each before those that lead to the account."""

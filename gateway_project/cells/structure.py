@@ -131,9 +131,6 @@ def _copies(tables: list[str], number: int) -> list[str]:
     return [sql for (sql,) in [*options, *identities, *keys[0], *indexes, *keys[1], *functions, *triggers, *grants]]
 
 
-# --- A gateway that serves ---------------------------------------------------------------------------------------------
-
-
 def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
     """Make the tables of a new cell, let all processes know it, and then open it for new accounts.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from gateway_project import installation, process_commands
+from gateway_project import installation
 from gateway_project.local import development, embedded
 
 USAGE = """\
@@ -48,7 +48,7 @@ def main() -> None:
             from gateway_project.local import supervisor
 
             supervisor.main()
-        elif process := process_commands.arguments(installation.var(os.environ)).get(word):
+        elif process := installation.processes(installation.var(os.environ)).get(word):
             _become([*process, *rest])
         else:
             _manage(word)
@@ -110,9 +110,6 @@ def _execute() -> None:
         sys.exit(f"The database is unavailable: {reason}")
 
 
-# --- The settings file, in the form of systemd's EnvironmentFile and of ``docker run --env-file``, without their escapes ------
-
-
 def _settings_file(environ: Mapping[str, str]) -> Path | None:
     """Return the path of the settings file. A checkout has one only where GATEWAY_SETTINGS_FILE names it."""
     if named := environ.get("GATEWAY_SETTINGS_FILE", "").strip():
@@ -121,7 +118,11 @@ def _settings_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def load_settings(environ: MutableMapping[str, str], *, as_owner: bool = False) -> None:
-    """Set what ``environ`` lacks from the file, first from that of the owner if ``as_owner``. Raises ImproperlyConfigured."""
+    """Set what ``environ`` lacks from the settings file, first from that of the owner if ``as_owner``.
+
+    It has the form of systemd's EnvironmentFile and of ``docker run --env-file``, without their escapes. Raises
+    ImproperlyConfigured.
+    """
     if (file := _settings_file(environ)) is None:
         return
     owner = file.with_name(_OWNER_FILE_NAME)

@@ -25,7 +25,7 @@ from typing import IO, Any
 import psutil
 from honcho.manager import Manager
 
-from gateway_project import process_commands
+from gateway_project import installation
 from gateway_project.local import development, preparation
 from gateway_project.local import redis as embedded_redis
 from gateway_project.local.embedded import CannotStart, cannot_write
@@ -128,9 +128,9 @@ def _run_child(module: str, environ: dict[str, str]) -> int:
 
 def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
     """Return the processes by name, as arguments of Python. Without Redis there is no worker: beat runs the tasks itself."""
-    processes = process_commands.arguments(directory)
+    processes = installation.processes(directory)
     if has_redis:
-        return {"web": processes["web"], "worker": process_commands.worker_with_beat(directory)}
+        return {"web": processes["web"], "worker": installation.worker_with_beat(directory)}
     return {"web": processes["web"], "beat": processes["beat"]}
 
 

@@ -59,9 +59,6 @@ def _internal(entry: Entry) -> dict[str, Any]:
     }
 
 
-# --- The sums -----------------------------------------------------------------------------------------------------
-
-
 def _overall(entry: Entry) -> Step:
     inputs = entry.inputs
     scores = {"adjusted quality": inputs["believed"], "speed": entry.speed, "cost": entry.cost}
@@ -141,9 +138,6 @@ def _mean(parts: list[tuple[float, float]]) -> str:
 
 def _sum(weights: Iterable[float]) -> str:
     return f"{round(sum(weights), 6):g}"
-
-
-# --- Sources and benchmarks ---------------------------------------------------------------------------------------
 
 
 def _verdict(statement: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 - ``publication``       replaces the entries of a source, and counts publications
 - ``internal``          makes the entries of INTERNAL, by the formula
-- ``external``          makes the entries of a fetched source
+- ``external``          the models with a price; makes the entries of a fetched source
 - ``routable_aliases``  writes ids such as best/coding, which follow the entries of INTERNAL
 - ``doubts``            why a run must not be published before staff have seen it
 - ``health``            which sources are healthy, and why not

@@ -2,15 +2,45 @@
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from completions.models import Category
+from completions.models import Category, LanguageModel
+from gateway_project.text import dollars
 from rankings.identity.mapping import ChosenStanding
-from rankings.models import Entry, Source
+from rankings.models import Entry, Profile, Source
 from rankings.scoring import formula, parameters, populations
 from rankings.scoring.populations import Population, PopulationBoard
-from rankings.scoring.priced_models import PricedModel
+
+
+@dataclass(frozen=True)
+class PricedModel:
+    """A model that has a price. Prices are in US dollars per million tokens: for scores only, never for charges."""
+
+    id: str
+    input_dollars: float
+    output_dollars: float
+    has_open_weights: bool
+
+    @property
+    def blended_dollars(self) -> float | None:
+        return formula.blended_dollars(input_dollars=self.input_dollars, output_dollars=self.output_dollars)
+
+
+def priced_models() -> dict[str, PricedModel]:
+    """Return every enabled model with a price in force, by id; callable or not, as a rank says how good a model is."""
+    profiles = dict(Profile.objects.values_list("pk", "open_weights"))
+    return {
+        model.pk: PricedModel(
+            id=model.pk,
+            input_dollars=model.prices_in_force[0].input_nanos / dollars.NANOS_PER_DOLLAR,
+            output_dollars=model.prices_in_force[0].output_nanos / dollars.NANOS_PER_DOLLAR,
+            has_open_weights=profiles.get(model.pk, model.category == Category.OPEN_SOURCE),
+        )
+        for model in LanguageModel.objects.of_chat().filter(is_enabled=True).with_price_and_routes()
+        if model.prices_in_force
+    }
 
 
 def entries(source: Source, models: Mapping[str, PricedModel], now: datetime) -> list[Entry]:

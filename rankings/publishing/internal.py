@@ -9,11 +9,11 @@ from typing import Any
 from completions.models import Category
 from rankings.models import Entry, Source
 from rankings.publishing import external
+from rankings.publishing.external import PricedModel
 from rankings.scoring import benchmarks, formula, parameters, populations, telemetry
 from rankings.scoring.formula import Evidence, Scores
 from rankings.scoring.parameters import FormulaParameters
 from rankings.scoring.populations import Population, PopulationBoard
-from rankings.scoring.priced_models import PricedModel
 from rankings.scoring.telemetry import MeasuredSpeed
 from rankings.sources import registry
 from rankings.sources.base import StandingFigures

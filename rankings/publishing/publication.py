@@ -19,7 +19,6 @@ from django.db.models.functions import Now
 from gateway_project.db import cell, pool
 from rankings.models import DailyRank, Entry, Publication, Source, SourceState
 from rankings.publishing import external, internal, routable_aliases
-from rankings.scoring import priced_models
 from rankings.sources.base import series
 
 _CHANGE_DAYS = 7
@@ -42,7 +41,7 @@ def _replace(source: Source) -> None:
     # Wait until no other transaction publishes this source, and keep others waiting.
     cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
     now = pool.database_time()
-    models = priced_models.priced_models()
+    models = external.priced_models()
     entries = internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)
     _set_changes(source, entries, now.date())
     Entry.objects.filter(source=source).delete()
@@ -53,9 +52,6 @@ def _replace(source: Source) -> None:
         _update_internal_state(last_attempt_at=Now(), last_success_at=Now(), failures=0, error="")
     Publication.objects.bulk_create([Publication(pk=1)], ignore_conflicts=True)
     Publication.objects.update(number=F("number") + 1, changed_at=Now())  # every cache sees that what is published has changed
-
-
-# --- History ------------------------------------------------------------------------------------------------------
 
 
 def _set_changes(source: Source, entries: Collection[Entry], today: date) -> None:

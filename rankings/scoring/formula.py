@@ -42,9 +42,6 @@ class Scores:
 OVERALL = {"adjusted quality": "quality", "speed": "speed", "cost": "cost"}
 
 
-# --- Scores -------------------------------------------------------------------------------------------------------
-
-
 def scores(
     parameters: FormulaParameters,
     *,
@@ -99,9 +96,6 @@ def _mean(parts: Sequence[tuple[float, float | None]]) -> float | None:
         return None
     mean = math.fsum(weight * value for weight, value in known) / math.fsum(weight for weight, _ in known)
     return min(max(mean, 0.0), 100.0)
-
-
-# --- Its parts ----------------------------------------------------------------------------------------------------
 
 
 def percentile(value: float, population: Sequence[float]) -> float:

@@ -66,7 +66,6 @@ _RISING = [
     ("first_token_seconds_best", "first_token_seconds_worst"),
     ("blended_dollars_best", "blended_dollars_worst"),
 ]
-# --- In force ---------------------------------------------------------------------------------------------------------
 
 PUBLISHED = FormulaParameters()
 SOURCE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SOURCE_WEIGHTS", dict(PUBLISHED.source_weights))

@@ -15,7 +15,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from completions.models import Category
-from gateway_project import process_commands
+from gateway_project import installation
 from gateway_project.db import pool
 from gateway_project.local import development, redis
 from rankings import refresh, tasks
@@ -359,7 +359,7 @@ def test_workers_refresh_other_sources_while_one_hangs(tmp_path):
         served.answer(MMLU_PRO, Reply(hold=hold))
     environ = {**os.environ, **addresses(served), "GATEWAY_AA_API_KEY": AA_KEY, "GATEWAY_RANKINGS_FETCH": "1"}
     environ |= {"DATABASE_URL": database_url(), "REDIS_URL": redis.url(tmp_path)}
-    command = [sys.executable, *process_commands.arguments(tmp_path)["worker"]]
+    command = [sys.executable, *installation.processes(tmp_path)["worker"]]
     worker = subprocess.Popen(command, env=environ, cwd=development.ROOT, stderr=subprocess.DEVNULL)
     try:
         with Celery(broker=redis.url(tmp_path).replace("unix://", "redis+socket://"), set_as_current=False) as sender:

@@ -9,14 +9,20 @@ from hypothesis import strategies as st
 from rankings.scoring import formula, parameters
 from rankings.scoring.formula import Evidence
 from rankings.sources import artificial_analysis, huggingface, lmsys_arena
+from rankings.sources.base import Placement
 
 PARAMETERS = parameters.in_force()
+
+
+def rating_precision(lower, upper):
+    return lmsys_arena.figures(Placement(1_500, 50, 1_600, {"lower": lower, "upper": upper})).precision
+
 
 # As in the examples: all surely the model; Arena with an interval of 1495-1503.5, 216 hours old; Artificial Analysis 12 hours
 # old; Hugging Face not verified, 200 hours old.
 BELIEF = {
     "arena": {
-        "precision": lmsys_arena.rating_precision(1495, 1503.5),
+        "precision": rating_precision(1495, 1503.5),
         "freshness": formula.freshness(age_hours=216, half_life_hours=336),
     },
     "aa": {"precision": artificial_analysis.PRECISION, "freshness": formula.freshness(age_hours=12, half_life_hours=168)},
@@ -218,7 +224,7 @@ def test_freshness_never_rises_with_age(ages):
     ("bounds", "precision"), [((None, 1500), 0.5), ((1495, 1503.5), 0.915), ((1400, 1600), 0.3), ((1, 1), 1)]
 )
 def test_precision_of_a_rating_follows_its_interval(bounds, precision):
-    assert lmsys_arena.rating_precision(*bounds) == pytest.approx(precision)
+    assert rating_precision(*bounds) == pytest.approx(precision)
 
 
 # --- Terms --------------------------------------------------------------------------------------------------------
