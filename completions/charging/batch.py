@@ -251,7 +251,7 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
 def rolled_back(admission: Admission) -> Iterator[LockedRows]:
     """Lock and read the rows of an admission, as a batch does, for a block that applies it. Then roll back."""
     with directory.within(admission.account_id), pool.time_limit(), atomic():
-        transaction = pipelined_transaction.NestedTransaction()
+        transaction = pipelined_transaction.within_django()
         yield _lock_and_read(transaction, [admission], is_rerun=False, skips_locked=False)
         set_rollback(True)
 
@@ -259,7 +259,7 @@ def rolled_back(admission: Admission) -> Iterator[LockedRows]:
 def read(admission: Admission) -> LockedRows:
     """Read the rows of an admission without locks, for one that is not committed. Raises the database's errors."""
     now, (accounts, keys, sums, running) = pool.read(
-        lambda: pipelined_transaction.NestedTransaction().read(
+        lambda: pipelined_transaction.within_django().read(
             pipelined_transaction.select_rows_statement(Account, [admission.account_id]),
             pipelined_transaction.select_rows_statement(ApiKey, [admission.key_id]),
             spending.select_spending_statement([admission.key_id]),

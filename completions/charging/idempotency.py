@@ -140,7 +140,7 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
 
 
 def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply | None:
-    read = partial(pipelined_transaction.NestedTransaction().read, select_keys_statement([(account_id, idempotency_key)]))
+    read = partial(pipelined_transaction.within_django().read, select_keys_statement([(account_id, idempotency_key)]))
     now, [found] = pool.read(read)
     earlier = check(idempotency_key, build_stored(found).get((account_id, idempotency_key.value)), now)
     return earlier if isinstance(earlier, StoredReply) else None

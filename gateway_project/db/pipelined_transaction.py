@@ -129,6 +129,11 @@ def execute(statement: Statement) -> list[Any]:
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
 
+def within_django() -> "PipelinedTransaction":
+    """Return a transaction whose statements run one by one on Django's own connection, in Django's transaction."""
+    return PipelinedTransaction(_NestedPipeline(), is_durable=True)
+
+
 # --- In a pipelined transaction ----------------------------------------------------------------------------------
 
 
@@ -155,7 +160,7 @@ class PipelinedConnection:
         """
         if pool.is_in_transaction():
             with cell.use(self._cell_number), transaction.atomic():
-                return work(NestedTransaction())
+                return work(within_django())
         pipeline = self._open()
         pipelined = PipelinedTransaction(pipeline, is_durable=is_durable)
         try:
@@ -241,19 +246,11 @@ class PipelinedTransaction:
 
 
 class _NestedPipeline:
+    """Runs statements one by one on Django's own connection, within Django's transaction, which has begun."""
+
     def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        return [[] if statement is _BEGIN else execute(statement) for statement in statements]
-
-
-class NestedTransaction(PipelinedTransaction):
-    """The same in Django's transaction, which has begun: the statements run one by one on Django's own connection."""
-
-    def __init__(self) -> None:
-        super().__init__(_NestedPipeline(), is_durable=True)
-
-    def write(self, statements: Sequence[Statement]) -> None:
-        for statement in statements:
-            execute(statement)
+        ends = (_BEGIN, _COMMIT, _ROLLBACK)
+        return [[] if statement in ends else execute(statement) for statement in statements]
 
 
 class _Pipeline:

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from completions.models import Category
+from gateway_project.net.background_http import Headers
 from rankings import environment
 from rankings.models import Source, Standing
 from rankings.sources import base, documents
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
-from rankings.sources.client import Headers, ImplausibleData, SourceClient, SourceFailed
+from rankings.sources.client import ImplausibleData, SourceClient, SourceFailed
 
 BOARDS = {Category.GENERAL: "artificial_analysis_intelligence_index", Category.CODING: "artificial_analysis_coding_index"}
 KEY_KIND = "aa_id"
