@@ -150,7 +150,7 @@ def _waiting(chosen: list[Source], searched: str) -> list[dict[str, Any]]:
         snapshot = mapping.latest_snapshot(source)
         for standing in mapping.unmatched(snapshot) if snapshot else []:
             if searched.casefold() in f"{standing.external_key} {standing.name} {standing.organization}".casefold():
-                suggestions = rules.suggestions(mapping.external_name(standing, source), ours)
+                suggestions = rules.suggestions(standing, ours)
                 order = (not suggestions, standing.rank, standing.external_key)
                 found.append((order, {"source": source, "standing": standing, "suggestions": suggestions}))
     return [waiting for _, waiting in sorted(found, key=lambda pair: pair[0])]

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from completions.models import Category, LanguageModel
 from rankings.identity import rules
-from rankings.identity.rules import ExternalName, OwnModel
+from rankings.identity.rules import OwnModel
 from rankings.models import Alias, Profile, Snapshot, Source, Standing
 from rankings.sources import registry
 
@@ -36,19 +36,6 @@ class ChosenStanding:
 
 
 # --- Names ---------------------------------------------------------------------------------------------------------
-
-
-def external_name(standing: Standing, source: Source) -> ExternalName:
-    """Return what the rules need of a standing."""
-    return ExternalName(
-        source=source,
-        key_kind=standing.key_kind,
-        external_key=standing.external_key,
-        name=standing.name,
-        organization=standing.organization,
-        slug=standing.facts.get("slug") or standing.facts.get("id") or "",
-        hf_repo=standing.facts.get("hf_repo") or (standing.external_key if standing.key_kind == "hf_repo" else ""),
-    )
 
 
 def _alias_keys(standing: Standing) -> list[_Key]:
@@ -114,7 +101,7 @@ def map_by_rules(snapshot: Snapshot) -> int:
 def _by_rules(source: Source, standings: Iterable[Standing], explicit: dict[_Key, Alias]) -> Iterator[Alias]:
     candidates = own_models()
     for standing in _names(standings):
-        if _first(explicit, standing) is None and (found := rules.match(external_name(standing, source), candidates)):
+        if _first(explicit, standing) is None and (found := rules.match(standing, candidates)):
             yield Alias(source=source, key_kind=standing.key_kind, external_key=standing.external_key, **vars(found))
 
 

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rankings.models import Alias, Source
+from rankings.models import Alias, Standing
 
 LINK_CONFIDENCE = 0.95
 RULE_CONFIDENCE = 0.9
@@ -49,32 +49,9 @@ class OwnModel:
     def names(self) -> set[str]:
         return {normalized(self.id), normalized(self.name)} - {""}
 
-
-@dataclass(frozen=True)
-class ExternalName:
-    """A source's model: what identifies it there."""
-
-    source: Source
-    key_kind: str
-    external_key: str
-    name: str
-    organization: str
-    slug: str = ""
-    hf_repo: str = ""
-
     @property
-    def maker(self) -> str:
-        """The canonical name; empty if the source does not name the maker."""
-        prefix = self.external_key.partition("/")[0] if self.key_kind in {"hf_repo", "canonical_slug"} else ""
-        return canonical_maker(prefix or self.organization)
-
-    @property
-    def names(self) -> set[str]:
-        """The normalised names to compare with ours. Not the slug if the name has an effort, which the slug may lack."""
-        if self.key_kind != "aa_id":
-            return {normalized(self.external_key), normalized(self.slug)} - {""}
-        has_effort = "(" in self.name or not _EFFORTS.isdisjoint(normalized(self.name).split("-"))
-        return ({normalized(self.name)} if has_effort else {normalized(self.name), normalized(self.slug)}) - {""}
+    def canonical_maker(self) -> str:
+        return canonical_maker(self.maker)
 
 
 @dataclass(frozen=True)
@@ -102,32 +79,45 @@ def canonical_maker(name: str) -> str:
     return _MAKERS.get(plain, plain)
 
 
-def match(external: ExternalName, own_models: Iterable[OwnModel]) -> Match | None:
+def match(standing: Standing, own_models: Iterable[OwnModel]) -> Match | None:
     """Return the model that a name without an alias means, by a link or by equal names; None unless exactly one fits."""
     candidates = list(own_models)
-    if external.hf_repo:
-        linked = [model.id for model in candidates if model.hf_repo and model.hf_repo.casefold() == external.hf_repo.casefold()]
+    hf_repo = standing.facts.get("hf_repo") or (standing.external_key if standing.key_kind == "hf_repo" else "")
+    if hf_repo:
+        linked = [model.id for model in candidates if model.hf_repo and model.hf_repo.casefold() == hf_repo.casefold()]
         if len(linked) == 1:
             return Match(linked[0], Alias.Method.LINK, LINK_CONFIDENCE)
-    equal = [model.id for model in candidates if _is_same_maker(external, model) and external.names & model.names]
+    names, maker = _names(standing), _maker(standing)
+    equal = [model.id for model in candidates if maker and maker == model.canonical_maker and names & model.names]
     return Match(equal[0], Alias.Method.RULE, RULE_CONFIDENCE) if len(equal) == 1 else None
 
 
-def suggestions(external: ExternalName, own_models: Iterable[OwnModel]) -> list[str]:
+def suggestions(standing: Standing, own_models: Iterable[OwnModel]) -> list[str]:
     """Return the ids of models that differ only in maker, date or effort, the likeliest first. Only a person may choose one."""
-    names = external.names
+    names, maker = _names(standing), _maker(standing)
     bare = set(map(_without_date_and_effort, names))
     found = []
     for model in own_models:
         if names & model.names:
             found.append((0, model.id))
-        elif _is_same_maker(external, model) and bare & set(map(_without_date_and_effort, model.names)):
+        elif maker and maker == model.canonical_maker and bare & set(map(_without_date_and_effort, model.names)):
             found.append((1, model.id))
     return [model_id for _, model_id in sorted(found)]
 
 
-def _is_same_maker(external: ExternalName, model: OwnModel) -> bool:
-    return bool(external.maker) and external.maker == canonical_maker(model.maker)
+def _maker(standing: Standing) -> str:
+    """Return the canonical name of the maker; an empty one if the source does not name the maker."""
+    prefix = standing.external_key.partition("/")[0] if standing.key_kind in {"hf_repo", "canonical_slug"} else ""
+    return canonical_maker(prefix or standing.organization)
+
+
+def _names(standing: Standing) -> set[str]:
+    """Return the normalised names to compare with ours. Not the slug if the name has an effort, which the slug may lack."""
+    name, slug = normalized(standing.name), normalized(standing.facts.get("slug") or standing.facts.get("id") or "")
+    if standing.key_kind != "aa_id":
+        return {normalized(standing.external_key), slug} - {""}
+    has_effort = "(" in standing.name or not _EFFORTS.isdisjoint(name.split("-"))
+    return ({name} if has_effort else {name, slug}) - {""}
 
 
 def _without_date_and_effort(name: str) -> str:

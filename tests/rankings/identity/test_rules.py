@@ -5,24 +5,28 @@ from django.core.management import call_command
 
 from completions.models import Category, LanguageModel
 from rankings.identity import mapping, rules
-from rankings.identity.rules import ExternalName, OwnModel
-from rankings.models import Alias, Profile, Source
+from rankings.identity.rules import OwnModel
+from rankings.models import Alias, Profile, Source, Standing
 from tests import factories
 from tests.rankings import snapshots
 
 ARENA, AA, HUB = Source.LMSYS_ARENA, Source.ARTIFICIAL_ANALYSIS, Source.HUGGINGFACE
 
 
+def standing(key_kind, external_key, name, organization, **facts):
+    return Standing(key_kind=key_kind, external_key=external_key, name=name, organization=organization, facts=facts)
+
+
 def arena(name, maker="openai"):
-    return ExternalName(ARENA, "model_name", name, name, maker)
+    return standing("model_name", name, name, maker)
 
 
 def aa(name, slug="", maker="OpenAI"):
-    return ExternalName(AA, "aa_id", "2dad8957-4c16-4e74-bf2d-8b21514e0ae9", name, maker, slug=slug)
+    return standing("aa_id", "2dad8957-4c16-4e74-bf2d-8b21514e0ae9", name, maker, slug=slug)
 
 
 def hub(name):
-    return ExternalName(HUB, "hf_repo", name, name.rpartition("/")[2], name.partition("/")[0], hf_repo=name)
+    return standing("hf_repo", name, name.rpartition("/")[2], name.partition("/")[0])
 
 
 def ours(model_id, name="", maker="OpenAI", hf_repo=""):
@@ -85,7 +89,7 @@ def test_similar_name_has_no_match(theirs, model):
         (hub("mistralai/Mistral-Large-2512"), ours("mistral/mistral-large-2512", maker="Mistral")),
         (arena("qwen3.5-9b", "alibaba"), ours("qwen/qwen3.5-9b", maker="Qwen")),
         (
-            ExternalName(Source.OPENROUTER, "canonical_slug", "x-ai/grok-5-20260101", "", "x-ai", slug="x-ai/grok-5"),
+            standing("canonical_slug", "x-ai/grok-5-20260101", "", "x-ai", id="x-ai/grok-5"),
             ours("xai/grok-5", maker="xAI"),
         ),
     ],
