@@ -358,7 +358,7 @@ SPECTACULAR_SETTINGS = {
         "gateway_project.web.openapi.specification.describe_defaults",
         "gateway_project.web.openapi.specification.describe_errors",
         "keys.openapi.describe_rates",
-        "completions.inbound.messages.openapi.describe_errors",
+        "completions.inbound.messages.serializers.describe_errors",
         "gateway_project.web.openapi.specification.describe_servers",
         "gateway_project.web.openapi.specification.add_examples",
     ],

@@ -3,7 +3,6 @@
 Numbers that stand for the meaning of texts. They go the way of completions, and are charged for the tokens of their inputs.
 
 request      the body of a request
-reply        the reply, as numbers or in base64
-views        POST /v1/embeddings
+views        POST /v1/embeddings, and its reply, as numbers or in base64
 serializers  its shapes for OpenAPI
 """

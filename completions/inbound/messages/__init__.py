@@ -9,8 +9,6 @@ content      blocks of content as messages and parts
 tools        the tools that a model may call: the caller's functions, and Anthropic's own
 blocks       what a model said, as blocks: whole, and as the events of a stream
 reply        whole replies, streams and errors
-rate_limits  headers about the limits of a key
 views        POST /v1/messages and POST /v1/messages/count_tokens
-serializers  their shapes for OpenAPI
-openapi      the shape of their errors
+serializers  their shapes and those of their errors for OpenAPI
 """

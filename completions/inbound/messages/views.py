@@ -1,7 +1,9 @@
 """POST /v1/messages, and its quote and count_tokens. Each reply has Anthropic's headers, and each error its shape."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.http.response import HttpResponseBase
@@ -12,7 +14,7 @@ from completions.chat import ChatRequest
 from completions.inbound import descriptions, input_tokens
 from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import CompletionView, TranslatedView
-from completions.inbound.messages import rate_limits, reply, tools
+from completions.inbound.messages import reply, tools
 from completions.inbound.messages import request as messages_request
 from completions.inbound.messages.serializers import (
     STREAM_EVENT,
@@ -27,6 +29,7 @@ from gateway_project import errors
 from gateway_project.text import compact_json
 from gateway_project.web.request_notes import notes_of_api
 
+_DURATION = re.compile(r"(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)  # as ``go_duration`` of keys writes it
 _BETAS = "HTTP_ANTHROPIC_BETA"
 _DESCRIPTION = (
     "Anthropic's Messages, for every model. A stream has Anthropic's events. Errors have Anthropic's shape: "
@@ -47,7 +50,7 @@ class _AnthropicReplies(TranslatedView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         response["request-id"] = notes_of_api(request).id
-        for name, value in rate_limits.headers(response.headers, datetime.now(UTC)).items():
+        for name, value in _rate_limits(response.headers, datetime.now(UTC)).items():
             response[name] = value
         return response
 
@@ -111,3 +114,22 @@ class CountTokensView(_AnthropicReplies):
     def post(self, request: Request) -> Response:
         with self.reading(request) as (key, chat):
             return Response({"input_tokens": input_tokens.estimate(key, chat)})
+
+
+def _rate_limits(ours: Mapping[str, str], now: datetime) -> dict[str, str]:
+    """Return anthropic-ratelimit-* for the x-ratelimit-* of a reply. A reset is a time there, in whole seconds, rounded up."""
+    named = {}
+    for what in ("requests", "tokens"):
+        if (limit := ours.get(f"x-ratelimit-limit-{what}")) is None:
+            continue
+        reset_at = now + _duration(ours[f"x-ratelimit-reset-{what}"])
+        named[f"anthropic-ratelimit-{what}-limit"] = limit
+        named[f"anthropic-ratelimit-{what}-remaining"] = ours[f"x-ratelimit-remaining-{what}"]
+        named[f"anthropic-ratelimit-{what}-reset"] = reset_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return named
+
+
+def _duration(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text)
+    minutes, seconds, milliseconds = (int(number or 0) for number in found.groups()) if found else (0, 0, 0)
+    return timedelta(minutes=minutes, seconds=seconds + math.ceil(milliseconds / 1000))

@@ -1,7 +1,5 @@
 """What programs written for OpenRouter ask beside completions, in the shapes that they read.
 
-key         what a key has used and may use
-generation  what happened to a completion
-views       the endpoints
+views       the endpoints, and their replies: what a key has used and may use, and what happened to a completion
 serializers their shapes, for the OpenAPI description
 """

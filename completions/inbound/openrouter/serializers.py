@@ -4,9 +4,14 @@ from typing import Any
 
 from rest_framework import serializers
 
-from completions.inbound.openrouter.generation import NOT_KEPT
 from gateway_project.web.openapi.fields import Array, Choice, Count, Flag, Integer, Moment, SchemaField, Shape, Text, shape
 
+NOT_KEPT = (
+    *("app_id", "cache_discount", "cancelled", "finish_reason", "http_referer", "moderation_latency", "native_finish_reason"),
+    *("native_tokens_completion_images", "native_tokens_reasoning", "num_fetches", "num_input_audio_prompt"),
+    *("num_media_completion", "num_search_results", "preset_id", "response_cache_source_id", "router", "service_tier"),
+    *("session_id", "upstream_inference_cost", "user_agent", "web_search_engine", "workspace_id"),
+)
 _DOLLARS = {"type": "number", "format": "decimal"}
 _ABSENT = "Always null: the gateway has none."
 
