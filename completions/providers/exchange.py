@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from django.conf import settings
@@ -17,6 +17,7 @@ from completions.pricing.usage import Usage
 from completions.providers import base, error_body, error_meanings, masking, sse
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
+from completions.request.fields import Fields
 from gateway_project import errors, large_work, logs
 from gateway_project.monitoring.steps import step
 from gateway_project.net import http
@@ -35,12 +36,6 @@ RefusalInterpreter = Callable[[int, bytes], tuple[int, str]]
 
 
 Response = TypeVar("Response", http.UpstreamResponse, http.UpstreamResponse | None)
-
-
-class BodyBuilder(Protocol):
-    """Builds the body of a request in the wire format of a provider."""
-
-    def __call__(self, call: Call, *, stream: bool) -> dict[str, Any]: ...
 
 
 class UnusableResponse(Exception):
@@ -109,7 +104,13 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
 
 @step("post")
 def post(
-    call: Call, url: str, headers: dict[str, str], build_body: BodyBuilder, *, stream: bool, interpret: RefusalInterpreter
+    call: Call,
+    url: str,
+    headers: dict[str, str],
+    build_body: Callable[[], Fields],
+    *,
+    stream: bool,
+    interpret: RefusalInterpreter,
 ) -> Posted:
     """Send the built body as JSON. Raises ProviderFailed."""
     head = call.head  # not that of an earlier attempt
@@ -118,7 +119,7 @@ def post(
     headers = {"Content-Type": "application/json", "Accept": accept, "Accept-Encoding": http.ACCEPTED_CODING, **headers}
     try:
         with large_work.turn(call.request.body.size_bytes):
-            body = compact_json.dumps(build_body(call, stream=stream))
+            body = compact_json.dumps(build_body())
         call.request.body.release()  # nothing may keep its parts now: the wait for the provider may take minutes
         call.opened_seals.clear()
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
@@ -247,11 +248,11 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, logged)
     # The size of a reply that was too large, if the request may be the reason; otherwise the provider failed.
     is_too_large = isinstance(error, http.ResponseTooLarge) and call.request.fields.get("logprobs")
-    key_refusal = None
+    key_refusal, status = None, None
     if isinstance(error, InBandError):
-        status = error.error.meant_status(error.status)
-        api_error, kind = _status_error(call, status, error.error), base.failure_kind(status)
-        key_refusal = _key_refusal(status, reason, reason)
+        status, meant = error.status, error.error.meant_status(error.status)
+        api_error, kind = _status_error(call, meant, error.error), base.failure_kind(meant)
+        key_refusal = _key_refusal(meant, reason, reason)
     else:
         api_error, kind = _meaning(error, upstream_worked=upstream_worked)
     return ProviderFailed(
@@ -261,7 +262,7 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         is_cut_off=upstream_worked and isinstance(error, http.TimedOut | http.ResponseTooLarge | sse.EventTooLarge),
         unread_bytes=settings.UPSTREAM_REPLY_BYTES_MAX if is_too_large else 0,
         key_refusal=key_refusal,
-        status=error.status if isinstance(error, InBandError) else None,
+        status=status,
         reason=f"{kind_of_error}: {kept_reason}",
     )
 

@@ -36,7 +36,8 @@ class HttpAdapter(Adapter):
         """Send a request with the provider's key, and with further headers. Raises ProviderFailed."""
         route = call.route
         url, key = self.endpoint.address(route.base_url, route.api_key, route.upstream_model, stream=stream)
-        return exchange.post(call, url, {**(headers or {}), **key}, self.body, stream=stream, interpret=self.read_refusal)
+        build_body, headers = partial(self.body, call, stream=stream), {**(headers or {}), **key}
+        return exchange.post(call, url, headers, build_body, stream=stream, interpret=self.read_refusal)
 
     def complete(self, call: Call) -> WholeReply:
         return reading.read_whole(self.post(call, stream=False), *self.readers(call, stream=False))
