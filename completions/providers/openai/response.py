@@ -134,10 +134,10 @@ class StreamReader(EventReader):
             raise in_band_error(event, self._report.read({**event, "choices": None}))
         try:
             normalized = [self._normalized(choice) for choice in event.get("choices") or []]
+            choices = [choice for choice in normalized if choice is not None]
+            chunks = [self._chunk(choices)] if choices else []
         except (AttributeError, TypeError) as error:
             raise UnusableResponse("an event's choices are not choices") from error
-        choices = [choice for choice in normalized if choice is not None]
-        chunks = [self._chunk(choices)] if choices else []
         self._keep_frame(data)
         if usage := self._report.read(event):
             chunks.append(Chunk(b"[]", usage=usage))
@@ -188,10 +188,7 @@ class StreamReader(EventReader):
         return chunks
 
     def _chunk(self, choices: list[dict[str, Any]]) -> Chunk:
-        try:
-            text_bytes = sum([wire.generated_bytes(choice["delta"]) for choice in choices])
-        except (AttributeError, TypeError) as error:
-            raise UnusableResponse("an event's choices are not choices") from error
+        text_bytes = sum([wire.generated_bytes(choice["delta"]) for choice in choices])
         finished = {choice["index"] for choice in choices if choice["finish_reason"]}
         self._finished |= finished
         self.has_finish_reason = len(self._finished) >= self._choices or (self.has_ended and bool(self._finished))
