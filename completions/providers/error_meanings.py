@@ -23,14 +23,12 @@ _CONTENT_CODES = {
     "baseresp1027": "MiniMax, of the output",
     "sensitivewordsdetected": "new-api (QuantumNous/new-api)",
     "censorshipblocked": "StepFun (platform.stepfun.com, error codes)",
-    "contentblocked": "gateways",
-    "contentmoderated": "gateways",
-    "contentmoderation": "gateways",
-    "contentviolation": "gateways",
-    "promptblocked": "gateways",
+    **dict.fromkeys(
+        ("contentblocked", "contentmoderated", "contentmoderation", "contentviolation", "promptblocked", "safetyviolation"),
+        "gateways",
+    ),
     "nsfwcontent": "Together",
     "prohibitedcontent": "Gemini by gateways (hackerai-tech/hackerai PR 632)",
-    "safetyviolation": "gateways",
     "guardrailviolation": "Mistral, Databricks",
 }
 _CONTENT_CODE = re.compile(

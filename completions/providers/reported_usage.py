@@ -17,10 +17,9 @@ from completions.pricing.meters import METERS, OTHERS
 from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
 from completions.providers import served_tiers, wire
+from completions.request.fields import Fields
 from gateway_project import metrics
 from gateway_project.text import web_addresses
-
-Fields = dict[str, Any]
 
 # What is counted -> where it stands in a usage object. Of several spellings, the first that is not 0 is read.
 _COUNTS = {
@@ -91,19 +90,6 @@ _KIMI = Reading(
     "https://platform.kimi.ai/docs/api/chat, https://github.com/earendil-works/pi/issues/2017",
 )
 _MINIMAX = Reading("`cached_tokens`", "https://github.com/promptfoo/promptfoo/pull/10132")
-_DEEPSEEK = Reading(
-    "`prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, whose sum is the prompt",
-    "https://api-docs.deepseek.com/guides/kv_cache, https://github.com/promptfoo/promptfoo/pull/10831",
-)
-_QWEN = Reading(
-    "as OpenAI, and `prompt_tokens_details.cache_creation_input_tokens`",
-    "https://github.com/nextlevelbuilder/goclaw/pull/1127",
-)
-_XAI = Reading(
-    "as OpenAI; `completion_tokens` is the visible text",
-    "https://docs.x.ai/docs/key-information/consumption-and-rate-limits, https://github.com/vercel/ai/pull/12425",
-    reasoning=Place.BESIDE,
-)
 
 # What servers mean whose address says nothing: vLLM, SGLang, llama.cpp, LM Studio, LiteLLM, and all proxies.
 UNKNOWN = Reading("any of the names below", "", cached=Place.BY_TOTAL, reasoning=Place.BY_TOTAL)
@@ -128,13 +114,23 @@ HOSTS = {
     **dict.fromkeys(("open.bigmodel.cn", "api.together.ai", "openrouter.ai"), _OPENAI),
     **dict.fromkeys(("api.moonshot.ai", "api.moonshot.cn"), _KIMI),
     **dict.fromkeys(("api.minimax.io", "api.minimaxi.com"), _MINIMAX),
-    "api.deepseek.com": _DEEPSEEK,
-    "aliyuncs.com": _QWEN,
+    "api.deepseek.com": Reading(
+        "`prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, whose sum is the prompt",
+        "https://api-docs.deepseek.com/guides/kv_cache, https://github.com/promptfoo/promptfoo/pull/10831",
+    ),
+    "aliyuncs.com": Reading(
+        "as OpenAI, and `prompt_tokens_details.cache_creation_input_tokens`",
+        "https://github.com/nextlevelbuilder/goclaw/pull/1127",
+    ),
     "api.groq.com": Reading(
         f"{_AS_OPENAI}; in older streams in `x_groq.usage`",
         "https://console.groq.com/docs/api-reference, https://github.com/vercel/ai/issues/1651",
     ),
-    "api.x.ai": _XAI,
+    "api.x.ai": Reading(
+        "as OpenAI; `completion_tokens` is the visible text",
+        "https://docs.x.ai/docs/key-information/consumption-and-rate-limits, https://github.com/vercel/ai/pull/12425",
+        reasoning=Place.BESIDE,
+    ),
     "services.ai.azure.com": Reading(
         "as OpenAI; of Grok as xAI", "https://github.com/BerriAI/litellm/pull/39426", reasoning=Place.BY_TOTAL
     ),

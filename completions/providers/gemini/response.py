@@ -120,14 +120,9 @@ def _checked(response: Fields) -> Fields:
     return response
 
 
-def _candidate(response: Fields) -> Fields:
-    candidate: Fields = response["candidates"][0] if response.get("candidates") else {}
-    return candidate
-
-
 def _generated(response: Fields, seal: Seal | None, ids: set[str], signatures: int = 0) -> _Generated:
     """Return what one response has. ``ids`` of calls, and as many ``signatures``, came before it in the reply."""
-    candidate = _candidate(response)
+    candidate = response["candidates"][0] if response.get("candidates") else {}
     generated = _Generated(logprobs=_logprobs(candidate.get("logprobsResult")))
     for part in (candidate.get("content") or {}).get("parts") or []:
         signature, call_id = part.get("thoughtSignature"), None
@@ -166,7 +161,7 @@ def _finish_reason(response: Fields, *, has_calls: bool) -> tuple[str | None, st
     """Return OpenAI's finish reason, None when the reply continues; and an unknown word. Raises InBandError for a failure."""
     if not response.get("candidates"):
         return "content_filter" if (response.get("promptFeedback") or {}).get("blockReason") else None, ""
-    candidate = _candidate(response)
+    candidate = response["candidates"][0]
     if not (theirs := candidate.get("finishReason")):
         return None, ""
     ours, unknown = finish_reasons.read(theirs, finish_reasons.GEMINI)
