@@ -30,12 +30,7 @@ echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: request (``check``, ``body``); messages;
            response (``parse_reply``, ``StreamReader``). OpenAI has a second API, in ``openai.responses``
 
-To add a provider that speaks another format:
-1. Write the folder, with these modules, and its adapter. ``docs/providers.md`` tells what an adapter has to take care of.
-2. Rely on ``completions.request.schema`` for the shape of the request; refuse only what this provider cannot do.
-3. Name the adapter in ``ADAPTERS`` below and in ``Provider.Kind``, which needs a migration.
-4. Test it against a real HTTP server with scripts of its replies, as ``tests/completions/providers/gemini`` does, and add a row
-   to ``tests/completions/relay/test_stream_conformance.py``.
+``docs/providers.md`` tells how to add a provider that speaks another format.
 """
 
 from completions.chat import Call
