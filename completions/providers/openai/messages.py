@@ -5,12 +5,10 @@ or a tool call is unknown to another.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from completions.providers import sealed_reasoning, wire
 from completions.request import media
-
-Fields = dict[str, Any]
+from completions.request.fields import Fields
 
 FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
 _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
@@ -59,10 +57,12 @@ def drop_foreign_fields(items: list[Fields]) -> list[Fields]:
     return [{name: value for name, value in item.items() if name not in FOREIGN_FIELDS} for item in items]
 
 
-def without_mark(tool: Fields) -> Fields:
-    """Return a tool without the mark that some clients put inside of its function."""
-    function = tool.get("function")
-    return {**tool, "function": drop_foreign_fields([function])[0]} if function else tool
+def without_marks(tools: list[Fields]) -> list[Fields]:
+    """Return the tools without foreign fields, which some clients put inside of the function."""
+    plain = drop_foreign_fields(tools)
+    return [
+        {**tool, "function": drop_foreign_fields([tool["function"]])[0]} if tool.get("function") else tool for tool in plain
+    ]
 
 
 def with_schema(tool: Fields) -> Fields:

@@ -17,9 +17,8 @@ from typing import Any
 from completions.providers import finish_reasons, sealed_reasoning, wire
 from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.sealed_reasoning import Seal
+from completions.request.fields import Fields
 from gateway_project.text import compact_json
-
-Fields = dict[str, Any]
 
 FORMAT = "unknown"  # of reasoning, in OpenRouter's words
 # What thoughts stand between: those of most models that write their thoughts as text; gpt-oss at Bedrock

@@ -7,18 +7,16 @@ lists. Fields without a share in the hold are never sent.
 """
 
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
-from typing import Any
+from functools import cache, partial
 
 from completions.chat import NO_RULES, Call, ChatRequest, Route
 from completions.providers import call_ids, custom_tools, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import messages
+from completions.request.fields import Fields
 from completions.request.prompt import UNPAID_FIELDS
 from gateway_project.text import web_addresses
-
-Fields = dict[str, Any]
 
 # Never copied from the caller's body: the fields that ``body`` sets itself, the echo provider's, and the unpaid ones.
 _NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "models", "stream_options", "usage"} | UNPAID_FIELDS
@@ -241,12 +239,7 @@ def _refused(call: Call) -> tuple[str, ...]:
 
 
 def _quirk(route: Route) -> Quirk:
-    return QUIRKS.get(_host(route.base_url), _NO_QUIRK)
-
-
-@lru_cache(maxsize=1_024)
-def _host(base_url: str) -> str:
-    return web_addresses.host(base_url)
+    return QUIRKS.get(web_addresses.host(route.base_url), _NO_QUIRK)
 
 
 def _passes_unknown_fields(call: Call) -> bool:
@@ -301,8 +294,7 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
         accepted, renamed = quirk.documented_message_fields, quirk.renamed_roles
         fields["messages"] = [messages.keep_accepted(each, accepted, renamed) for each in fields["messages"]]
         if "tools" in fields:
-            fields["tools"] = messages.drop_foreign_fields(fields["tools"])
-            fields["tools"] = [messages.without_mark(tool) for tool in fields["tools"]]
+            fields["tools"] = messages.without_marks(fields["tools"])
     elif not call.request.contents.message_fields <= quirk.documented_message_fields:
         kept = quirk.documented_message_fields | {"reasoning_details"}  # its own: see messages.with_reasoning
         fields["messages"] = messages.keep_documented(fields["messages"], kept)
