@@ -797,7 +797,7 @@ mutant(
 
 # --- Prices ------------------------------------------------------------------------------------------------------------
 
-PRICING = "completions/estimates/test_cost.py"
+PRICING = "completions/test_estimates.py"
 HOUR = "completions/pricing/test_hour_cache.py"
 SEARCHES = "completions/pricing/test_web_searches.py"
 REPORTED = "completions/providers/test_reported_usage.py"
@@ -933,7 +933,7 @@ mutant(
 mutant(
     "searches_are_not_held_for",
     "The hold of a request that may search the web is for one reading of its prompt.",
-    code("completions.estimates.cost:max_prompt_tokens", "(1 + request.web_searches_max)", "1"),
+    code("completions.estimates:max_prompt_tokens", "(1 + request.web_searches_max)", "1"),
     f"{SEARCHES}::test_the_hold_is_for_every_search_and_a_whole_context_window_after_each",
 )
 mutant(
@@ -1597,8 +1597,8 @@ mutant(
 mutant(
     "a_file_is_estimated_as_nothing",
     "A document costs next to nothing when its provider breaks off without a report.",
-    code("completions.estimates.cost:estimate_prompt_tokens", "if request.contents.file_at:", "if False:"),
-    "completions/estimates/test_cost.py::test_a_file_is_estimated_at_what_the_hold_assumed[document]",
+    code("completions.estimates:estimate_prompt_tokens", "if request.contents.file_at:", "if False:"),
+    "completions/test_estimates.py::test_a_file_is_estimated_at_what_the_hold_assumed[document]",
 )
 mutant(
     "cut_off_reasoning_is_not_counted",

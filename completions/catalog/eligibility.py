@@ -9,10 +9,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from completions import providers
+from completions import estimates, providers
 from completions.catalog import lookup
 from completions.chat import Call, ChatRequest, Offer, ProviderPreferences, Route
-from completions.estimates import token_budget
 from completions.providers import ignored_fields
 from completions.request import serving
 from completions.statistics import measurements
@@ -53,7 +52,7 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     if request.provider_preferences and request.provider_preferences.bound_models:
         offer = _within_bounds(request, request.provider_preferences, offer)
     require_kind(request, offer)
-    token_budget.require_possible_max_tokens(request, offer)
+    estimates.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
     routes: list[Route] = []

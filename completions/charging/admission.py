@@ -26,6 +26,7 @@ from django.conf import settings
 from billing.accounts import unpaid_work
 from billing.ledger import holds
 from billing.models import Account, Hold
+from completions import estimates
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, oldest_hold
 from completions.charging.batch import Admission, LockedRows
@@ -33,7 +34,6 @@ from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply
 from completions.charging.records import CompletionRecord
 from completions.charging.recovery import reserve
 from completions.chat import ChatRequest, Offer
-from completions.estimates import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.db import cell, pool
 from gateway_project.monitoring.steps import step
@@ -128,7 +128,7 @@ def prepare(
     completion_id, offer = f"chatcmpl-{identifiers.uuid7_hex()}", offers[0]
     # These count against tokens per minute, until settlement corrects the count to the real usage.
     completion_tokens = request.choices * (request.max_tokens_of(offer) or 0)
-    countable_tokens = max(cost.countable_prompt_tokens(request, offer) + completion_tokens, 1)
+    countable_tokens = max(estimates.countable_prompt_tokens(request, offer) + completion_tokens, 1)
     return AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
 
 
@@ -178,7 +178,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         min_tokens = self._require_money(account, window, charged_before_nanos)  # 4 and 5
 
         payable_now_nanos = charged_before_nanos + available_nanos(account, window)
-        max_tokens = token_budget.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
+        max_tokens = estimates.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
         payable_nanos = self._need_nanos(max_tokens)
         if len(offers) > 1:
             payable_nanos = _payable_nanos(self.request, offers[1:], max_tokens, payable_now_nanos, payable_nanos)
@@ -206,14 +206,14 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
         request, offer = self.request, self.offers[0]
         budget_nanos = charged_before_nanos + _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
-        min_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
+        min_tokens = estimates.min_payable_tokens(request, offer, budget_nanos)
         need_nanos = max(self._need_nanos(min_tokens) - charged_before_nanos, 0)
         try:
             spending.require_available(window, need_nanos)
             holds.require_available(account, need_nanos)
         except errors.ApiError as refusal:
             affordable_nanos = charged_before_nanos + available_nanos(account, window)
-            affordable_tokens = cost.affordable_tokens(request, offer, affordable_nanos)
+            affordable_tokens = estimates.affordable_tokens(request, offer, affordable_nanos)
             if affordable_tokens > 0 and request.max_tokens_name:
                 refusal.message += f" It affords {request.max_tokens_name} up to {affordable_tokens}."
             raise
@@ -222,7 +222,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     def _need_nanos(self, max_tokens: int) -> int:
         nanos = self._needs_nanos.get(max_tokens)
         if nanos is None:
-            nanos = self._needs_nanos[max_tokens] = cost.worst_case_nanos(self.request, self.offers[0], max_tokens)
+            nanos = self._needs_nanos[max_tokens] = estimates.worst_case_nanos(self.request, self.offers[0], max_tokens)
         return nanos
 
     def _record(self, now: datetime, window: SpendingWindow | None, earlier: StoredRequest | None) -> CompletionRecord:
@@ -238,7 +238,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             is_stream=self.request.stream,
             spending_day=now.date(),
             counted_tokens=self.countable_tokens,
-            prompt_estimate=cost.estimate_prompt_tokens(self.request, offer),
+            prompt_estimate=estimates.estimate_prompt_tokens(self.request, offer),
             images=self.request.contents.images,
             limit_nanos=window.limit_nanos if window else None,
             limit_since=window.first_day if window and window.resets_at else None,
@@ -282,7 +282,7 @@ def _payable_nanos(
     request: ChatRequest, fallbacks: Sequence[Offer], max_tokens: int, available_nanos: int, payable_nanos: int
 ) -> int:
     for offer in fallbacks:
-        need_nanos = cost.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
+        need_nanos = estimates.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
         if payable_nanos < need_nanos <= available_nanos:
             payable_nanos = need_nanos
     return payable_nanos
@@ -293,7 +293,7 @@ def _admitted_offers(
 ) -> tuple[AdmittedOffer, ...]:
     """Return the first offer and those fallbacks that can be paid: by the hold, and by what was charged before."""
     fallbacks = [
-        AdmittedOffer(offer, min(token_budget.max_tokens_within_hold(request, offer, payable_nanos), max_tokens))
+        AdmittedOffer(offer, min(estimates.max_tokens_within_hold(request, offer, payable_nanos), max_tokens))
         for offer in offers[1:]
     ]
     return (AdmittedOffer(offers[0], max_tokens), *[fallback for fallback in fallbacks if fallback.max_tokens > 0])
@@ -310,7 +310,7 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Adm
     request, key = admission_request.request, rows.keys[admission_request.key_id]
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
-    affordable_tokens = cost.affordable_tokens(request, offers[0], payable_nanos)
+    affordable_tokens = estimates.affordable_tokens(request, offers[0], payable_nanos)
     ceiling_tokens = request.max_tokens_of(offers[0])  # 0 for embeddings
     max_tokens = min(affordable_tokens, offers[0].max_output_tokens if ceiling_tokens is None else ceiling_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)

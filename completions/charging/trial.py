@@ -7,12 +7,12 @@ tried is what one web process alone refuses (its slots, floods), nor whether a p
 from dataclasses import dataclass
 
 from billing.models import Account
+from completions import estimates
 from completions.catalog import eligibility
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import AdmissionRequest, Admitted
 from completions.charging.batch import LockedRows
 from completions.chat import ChatRequest, Offer
-from completions.estimates import cost
 from completions.request import schema
 from gateway_project import errors
 from gateway_project.text import dollars, timestamps
@@ -42,7 +42,7 @@ class Trial:
 
 def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int | None = None) -> Trial:
     """Try a request with one message of so many tokens, of BYTES_PER_TOKEN bytes each. Raises the database's errors."""
-    fields = {"model": model, "messages": [{"role": "user", "content": "x" * (prompt_tokens * cost.BYTES_PER_TOKEN)}]}
+    fields = {"model": model, "messages": [{"role": "user", "content": "x" * (prompt_tokens * estimates.BYTES_PER_TOKEN)}]}
     caller = Caller(key.pk, key.account_id)
     try:
         chat = schema.parse(fields if max_tokens is None else {**fields, "max_tokens": max_tokens})
@@ -84,7 +84,7 @@ def _figures(tried: AdmissionRequest, rows: LockedRows) -> tuple[Figure, ...]:
 
 
 def _worst_case(request: ChatRequest, offer: Offer) -> str:
-    tokens, prompt_tokens = request.max_tokens, cost.max_prompt_tokens(request, offer)
+    tokens, prompt_tokens = request.max_tokens, estimates.max_prompt_tokens(request, offer)
     prompt = f"Its prompt counts as at most {prompt_tokens:,} tokens, {_dollars(request, offer, 0)}"
     return prompt if tokens is None else f"{prompt}; with {tokens:,} output tokens {_dollars(request, offer, tokens)}"
 
@@ -120,4 +120,4 @@ def _rates(key: ApiKey, account: Account, rows: LockedRows, tokens: int) -> str:
 
 
 def _dollars(request: ChatRequest, offer: Offer, tokens: int) -> str:
-    return dollars.format_usd(cost.worst_case_nanos(request, offer, tokens))
+    return dollars.format_usd(estimates.worst_case_nanos(request, offer, tokens))

@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 
 from billing import admin as billing_admin
 from billing.models import Account
+from completions import estimates
 from completions.charging import trial
-from completions.estimates import cost
 from completions.history import monthly_statement
 from completions.models import Completion
 from completions.request import schema
@@ -37,7 +37,7 @@ class TrialForm(forms.Form):
 
     def clean_prompt_tokens(self) -> int:
         tokens: int = self.cleaned_data["prompt_tokens"]
-        most = settings.REQUEST_BYTES_MAX // cost.BYTES_PER_TOKEN
+        most = settings.REQUEST_BYTES_MAX // estimates.BYTES_PER_TOKEN
         if tokens > most:
             raise forms.ValidationError(f"A body may have {most:,} tokens at most.")
         return tokens

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from billing import money
+from completions import estimates
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer
-from completions.estimates import cost
 from gateway_project import errors
 from gateway_project.text import dollars
 from keys.authentication import Caller
@@ -36,13 +36,13 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         refusal, held_nanos, admitted_offers = error, None, ()
     offer, max_tokens = offers[0], admitted_offers[0].max_tokens if admitted_offers else request.max_tokens
     if held_nanos is None and request.max_tokens is not None:  # else the request leaves their number to the gateway
-        held_nanos = cost.worst_case_nanos(request, offer, request.max_tokens)
-    _, held = cost.max_prompt_cost_unrounded(request, offer)
-    affordable = min(cost.affordable_tokens(request, offer, available_nanos), offer.max_output_tokens)
+        held_nanos = estimates.worst_case_nanos(request, offer, request.max_tokens)
+    _, held = estimates.max_prompt_cost_unrounded(request, offer)
+    affordable = min(estimates.affordable_tokens(request, offer, available_nanos), offer.max_output_tokens)
     return {
         "object": "quote",
         "model": offer.model_id,
-        "prompt_tokens_max": cost.max_prompt_tokens(request, offer),
+        "prompt_tokens_max": estimates.max_prompt_tokens(request, offer),
         "max_tokens": max_tokens,
         "max_cost": dollars.json_number(held_nanos),
         "rates": {"prompt": _per_token(held.input_nanos), "completion": _per_token(held.output_nanos)},
@@ -56,7 +56,7 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
 
 def _likely(request: ChatRequest, offer: Offer, max_tokens: int | None) -> dict[str, Any] | None:
     """Return what is charged if the prompt is as long as is likely, at the tier that is asked for; None of one set of rates."""
-    price, tokens = offer.price, cost.estimate_prompt_tokens(request, offer)
+    price, tokens = offer.price, estimates.estimate_prompt_tokens(request, offer)
     if not (price.tiers or price.thresholds):
         return None
     return {
@@ -65,7 +65,7 @@ def _likely(request: ChatRequest, offer: Offer, max_tokens: int | None) -> dict[
         "above": price.threshold(request.tier, tokens),
         "prompt": _per_token(price.rate("input", request.tier, tokens)),
         "completion": _per_token(price.rate("output", request.tier, tokens)),
-        "cost": dollars.json_number(None if max_tokens is None else cost.likely_nanos(request, offer, max_tokens)),
+        "cost": dollars.json_number(None if max_tokens is None else estimates.likely_nanos(request, offer, max_tokens)),
     }
 
 
@@ -75,7 +75,7 @@ def _per_token(nanos: int) -> str:
 
 def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]]:
     """Return the routes of an offer in the order of their priority. Those of one priority share requests by weight."""
-    max_cost = dollars.json_number(cost.worst_case_nanos(request, offered.offer, offered.max_tokens))
+    max_cost = dollars.json_number(estimates.worst_case_nanos(request, offered.offer, offered.max_tokens))
     return [
         {
             "model": offered.offer.model_id,

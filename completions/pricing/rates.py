@@ -78,7 +78,7 @@ class CostPart(msgspec.Struct, frozen=True):
 class HeldRates(NamedTuple):
     """The dearest rates that a request may be charged at, of each meter with all that is a part of it.
 
-    A meter that is part of no other needs a rate here, and ``estimates.cost`` a bound of its number: else it is not held for.
+    A meter that is part of no other needs a rate here, and ``estimates`` a bound of its number: else it is not held for.
     """
 
     input_nanos: int
@@ -89,7 +89,7 @@ class HeldRates(NamedTuple):
 
 _ROOTS = [name.removesuffix("_nanos") for name in HeldRates._fields]
 if unheld := {meter.name for meter in METERS if not meter.part_of} - set(_ROOTS):
-    raise TypeError(f"no hold pays for {', '.join(unheld)}: give HeldRates and estimates.cost a bound of it")
+    raise TypeError(f"no hold pays for {', '.join(unheld)}: give HeldRates and estimates a bound of it")
 
 
 class _Band:

@@ -30,11 +30,11 @@ import time
 import gevent
 from msgspec import structs
 
+from completions import estimates
 from completions.charging import batch, idempotency, stored_responses
 from completions.charging.batch import AdmissionLost
 from completions.charging.recovery import outbox, owed
 from completions.charging.resolution import ReplyRetention, Resolution
-from completions.estimates import cost
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from completions.providers.base import FailureKind, ProviderFailed
@@ -132,7 +132,7 @@ def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
     admitted, call = dispatch.admitted, dispatch.call
     request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
     tokens_max = request.choices * offer.max_output_tokens  # a provider may ignore max_tokens
-    if usage.completion_tokens <= tokens_max and not cost.is_above_what_is_read(usage.prompt_tokens, request, offer):
+    if usage.completion_tokens <= tokens_max and not estimates.is_above_what_is_read(usage.prompt_tokens, request, offer):
         return 0
     metrics.usage_contradictions_total.labels(provider_slug).inc()
     cost_nanos = offer.price.cost_nanos(usage, admitted.completion.images)
@@ -174,7 +174,7 @@ def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, 
 
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
-    completion_tokens = min(cost.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
+    completion_tokens = min(estimates.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
     return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens, tier=dispatch.tier)
 
 

@@ -12,8 +12,7 @@ import pytest
 from django.db.models import F
 
 from billing.models import Account, Hold
-from completions import tasks
-from completions.estimates import cost
+from completions import estimates, tasks
 from completions.models import Completion
 from tests import factories
 from tests.completions.rows import assert_charged, assert_released
@@ -151,7 +150,7 @@ def assert_paid(point: Point, account: Account) -> None:
         assert_released(account, "expired")
     else:
         assert done.relayed_bytes == len(TEXT) or point.armed is Armed.AT_ONCE
-        tokens = cost.estimate_tokens(done.relayed_bytes)
+        tokens = estimates.estimate_tokens(done.relayed_bytes)
         assert_charged(account, "recovered", prompt=4, completion=tokens, nanos=4 * 3_000 + tokens * 15_000)
 
 

@@ -10,11 +10,11 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
+from completions import estimates
 from completions.charging import batch
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.recovery import checkpoints, drains, journal, outbox, owed
 from completions.charging.resolution import ReplyRetention, Resolution
-from completions.estimates import cost
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from gateway_project import errors
@@ -78,7 +78,7 @@ def resolve(completion: Completion) -> bool:
     record, served_by = CompletionRecord.from_row(completion), ServedBy.from_row(completion)
     resolution = Resolution(record, served_by, Completion.Settlement.EXPIRED)
     if completion.relayed_bytes:
-        tokens = cost.estimate_tokens(completion.relayed_bytes)
+        tokens = estimates.estimate_tokens(completion.relayed_bytes)
         usage = Usage(completion.prompt_estimate, tokens, tier=completion.service_tier or "")
         cost_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
         retention = ReplyRetention(None, is_kept=False)

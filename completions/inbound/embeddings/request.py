@@ -6,8 +6,8 @@ Unknown fields are refused: no provider has others that the gateway could pass o
 from collections.abc import Callable
 from typing import Any
 
+from completions import estimates
 from completions.chat import ChatRequest, Contents, Inputs, RequestBody
-from completions.estimates import cost
 from completions.request import messages, schema
 from completions.request.fields import Fields, read_choice, read_integer, read_required, refuse
 
@@ -32,7 +32,7 @@ def parse(fields: Fields, raw: bytes | None, pause: Callable[[], None] = message
     model, items = schema.read_model(fields), _read_items(fields, pause)
     sizes = [_size(item) for item in items]
     dimensions = _read_dimensions(fields, len(items))
-    tokens = sum(cost.estimate_tokens(size) for size in sizes)
+    tokens = sum(estimates.estimate_tokens(size) for size in sizes)
     if tokens > TOKENS_MAX:
         refuse("input", f"has about {tokens} tokens; one request may have {TOKENS_MAX}")
     return ChatRequest(
@@ -91,7 +91,7 @@ def _check(item: Any, kind: type, path: str) -> None:
 
 def _size(item: str | list[int]) -> int:
     """Return the bytes of a text, or as many as tokens are taken for."""
-    return len(item) * cost.BYTES_PER_TOKEN if isinstance(item, list) else len(item.encode())
+    return len(item) * estimates.BYTES_PER_TOKEN if isinstance(item, list) else len(item.encode())
 
 
 def _tokens_max(item: str | list[int], size: int) -> int:

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import structs
 
+from completions import estimates
 from completions.chat import Chunk, WholeReply
-from completions.estimates import cost
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, in_band_error
@@ -139,7 +139,7 @@ class StreamReader(TranslatedStream):
         self._report.is_number_of_searches_final |= bool(given.get("server_tool_use"))
         self._has_output = self._has_output or bool(wire.token_count(given.get("output_tokens")))
         if not self._has_output:  # the counts so far are from before the text, so the text is estimated
-            self._report.counts["output_tokens"] = cost.estimate_tokens(self._text_bytes)
+            self._report.counts["output_tokens"] = estimates.estimate_tokens(self._text_bytes)
         chunks = self._begin()
         if stop_reason is not None and not self.has_finish_reason:
             self.has_finish_reason = True

@@ -10,8 +10,8 @@ runs at Google.
 from functools import partial
 from typing import Any
 
+from completions import estimates
 from completions.chat import NO_RULES, Call, ChatRequest, ModelRules, Reasoning
-from completions.estimates import cost
 from completions.providers import base, custom_tools, sealed_reasoning, wire
 from completions.providers.gemini import json_schema, messages
 from completions.providers.gemini.schema import Schemas
@@ -122,7 +122,7 @@ def _translate(
 
 def _schemas(request: ChatRequest, rules: ModelRules) -> Schemas:
     # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
-    bytes_left = min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX)
+    bytes_left = min(request.prompt_tokens_max * (estimates.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX)
     return Schemas(bytes_left, takes_json=rules.json_schemas)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from completions.estimates import cost
+from completions import estimates
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.gemini import request as gemini_request
 from completions.providers.openai import request as openai_request
@@ -264,7 +264,7 @@ def layouts(value: Any) -> list[int]:
 def test_the_bound_covers_what_a_template_renders(body, unknown):
     request = schema.parse({**body, **unknown})
     sent = openai_request.body(make_call(request, make_offer(), 10), stream=False)
-    assert rendered(sent) <= cost.max_prompt_tokens(request, make_offer())
+    assert rendered(sent) <= estimates.max_prompt_tokens(request, make_offer())
 
 
 def nested(levels: int) -> Any:
@@ -277,7 +277,7 @@ def test_the_bound_covers_arrays_that_a_template_writes_on_lines_of_their_own(le
     tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
     request = schema.parse({"model": "m", "messages": [{"role": "user", "content": ""}], "tools": tools})
     assert max(layouts(tools)) > compact(tools)
-    assert max(layouts(tools)) <= cost.max_prompt_tokens(request, make_offer())
+    assert max(layouts(tools)) <= estimates.max_prompt_tokens(request, make_offer())
 
 
 TRANSLATED = {
@@ -308,7 +308,7 @@ def test_the_bound_covers_every_string_that_is_sent_in_another_format(kind, body
     request = schema.parse(body)
     sent = make_body(make_call(request, make_offer(), 10), stream=False)
     texts = [text for name in prompt_fields for text in strings(sent.get(name)) if text not in WORDS]
-    assert sum(map(utf8, texts)) <= cost.max_prompt_tokens(request, make_offer())
+    assert sum(map(utf8, texts)) <= estimates.max_prompt_tokens(request, make_offer())
 
 
 @few
@@ -317,7 +317,7 @@ def test_the_bound_is_at_most_the_body_as_json_and_at_least_the_estimate(body, u
     body = {**unknown, **body}
     request = schema.parse(body)
     assert request.prompt_tokens_max <= held_as_json(body)
-    assert cost.estimate_prompt_tokens(request, make_offer()) <= cost.max_prompt_tokens(request, make_offer())
+    assert estimates.estimate_prompt_tokens(request, make_offer()) <= estimates.max_prompt_tokens(request, make_offer())
 
 
 @given(st.lists(st.sampled_from(["user", "system", "assistant"]), min_size=1, max_size=50), st.booleans())

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from billing import money
 from billing.models import Hold
-from completions import tasks
+from completions import estimates, tasks
 from completions.charging.recovery import checkpoints
 from completions.chat import ChatRequest, Contents, RequestBody
-from completions.estimates import cost
 from completions.models import Completion, Price
 from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
@@ -100,9 +99,9 @@ def test_usage_within_its_limits_never_costs_more_than_the_hold(
 ):
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
     usage = data.draw(mixed_usages(request, offer, max_tokens))
-    held_nanos = cost.worst_case_nanos(request, offer, max_tokens)
+    held_nanos = estimates.worst_case_nanos(request, offer, max_tokens)
     assert 0 <= price.cost_nanos(usage, request.contents.images) <= held_nanos
-    estimated = Usage(cost.estimate_prompt_tokens(request, offer), max_tokens * request.choices)
+    estimated = Usage(estimates.estimate_prompt_tokens(request, offer), max_tokens * request.choices)
     assert 0 <= price.cost_nanos(estimated, request.contents.images) <= held_nanos
 
 
@@ -115,12 +114,12 @@ def test_usage_within_its_limits_never_costs_more_than_the_hold(
 )
 def test_the_affordable_tokens_are_the_most_that_fit_the_budget(request, price, context_window, image_tokens_max, budget_nanos):
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
-    affordable = cost.affordable_tokens(request, offer, budget_nanos)
+    affordable = estimates.affordable_tokens(request, offer, budget_nanos)
     if affordable < 0:
-        assert cost.worst_case_nanos(request, offer, 0) > budget_nanos
+        assert estimates.worst_case_nanos(request, offer, 0) > budget_nanos
     else:
-        assert cost.worst_case_nanos(request, offer, affordable) <= budget_nanos
-        assert not price.rate("output") or cost.worst_case_nanos(request, offer, affordable + 1) > budget_nanos
+        assert estimates.worst_case_nanos(request, offer, affordable) <= budget_nanos
+        assert not price.rate("output") or estimates.worst_case_nanos(request, offer, affordable + 1) > budget_nanos
 
 
 @given(st.data(), sheets)
@@ -191,22 +190,22 @@ def test_a_tier_without_rates_for_long_prompts_charges_its_own():
     ],
 )
 def test_worked_examples_of_the_worst_case(price, prompt_bytes, max_tokens, nanos):
-    assert cost.worst_case_nanos(request(prompt_bytes), make_offer(price=price), max_tokens) == nanos
+    assert estimates.worst_case_nanos(request(prompt_bytes), make_offer(price=price), max_tokens) == nanos
 
 
 def test_free_tokens_are_affordable_without_limit():
-    assert cost.affordable_tokens(request(1_000), make_offer(price=prices("0", "0")), 0) == 2**31 - 1
+    assert estimates.affordable_tokens(request(1_000), make_offer(price=prices("0", "0")), 0) == 2**31 - 1
 
 
 def test_a_debt_affords_nothing():
-    assert cost.affordable_tokens(request(0), make_offer(price=prices("1", "1")), -1) < 0
+    assert estimates.affordable_tokens(request(0), make_offer(price=prices("1", "1")), -1) < 0
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éé", 1), ("\N{GRINNING FACE}" * 2, 2)]
 )
 def test_a_prompt_is_estimated_at_four_bytes_a_token(text, tokens):
-    assert cost.estimate_prompt_tokens(request(1_000, text), make_offer()) == tokens
+    assert estimates.estimate_prompt_tokens(request(1_000, text), make_offer()) == tokens
 
 
 # --- Holds -----------------------------------------------------------------------------------------------------------
