@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from completions.inbound.responses import output, places, request
+from completions.inbound.responses import output, request
 from completions.inbound.responses.output import Output
 from completions.providers.adapters import AnthropicAdapter
 from completions.providers.gemini import request as gemini_request
@@ -103,7 +103,7 @@ def test_errors_name_the_tool_in_its_namespace():
         read(tools=[FUNCTION, {**NAMESPACE, "tools": [FUNCTION, {**FUNCTION, "name": "b", "parameters": 1}]}])
     assert refused.value.param == "tools[1].tools[1].parameters"
     _, found, _ = read(tools=[NAMESPACE, FUNCTION])
-    assert places.rename("tools[0].function.name", found) == "tools[0].tools[0].name"
+    assert found.rename("tools[0].function.name") == "tools[0].tools[0].name"
     with pytest.raises(InvalidRequest) as refused:
         read(tools=[NAMESPACE, {**FUNCTION, "name": "mcp__math__add"}])
     assert refused.value.param == "tools[1].name"
@@ -174,7 +174,7 @@ def test_a_screenshot_follows_the_results():
         {"role": "tool", "tool_call_id": "c", "content": ""},
         {"role": "user", "content": [label, {"type": "image_url", "image_url": {"url": IMAGE_URL}}]},
     ]
-    assert places.rename("messages[3].content[1].image_url.url", found) == "input[2].output.image_url"
+    assert found.rename("messages[3].content[1].image_url.url") == "input[2].output.image_url"
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_a_custom_tool_is_a_function_where_a_provider_has_none_and_its_call_is_c
     history = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "a"}
     result = {"type": "custom_tool_call_output", "call_id": "c", "output": "done"}
     asked = read(history, result, tools=[PATCH], tool_choice={"type": "custom", "name": "apply_patch"})
-    call = make_call(asked[0], make_offer("anthropic", "claude-haiku-4-5"), 100)
-    anthropic = AnthropicAdapter().body(call, stream=False)
+    to_anthropic = make_call(asked[0], make_offer("anthropic", "claude-haiku-4-5"), 100)
+    anthropic = AnthropicAdapter().body(to_anthropic, stream=False)
     [tool] = anthropic["tools"]
     assert (tool["name"], tool["input_schema"]["required"]) == ("apply_patch", ["input"])
     assert "start: /a/" in tool["description"]
