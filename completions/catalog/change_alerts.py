@@ -71,16 +71,13 @@ def _due_prices(now: datetime) -> Iterator[_Change]:
     uses = _read_uses({price.model_id for price, *_ in due}, now)
     for price, before, direction in due:
         used = [use.account for use in uses.get(price.model_id, []) if use.first < price.effective_from]
-        yield _Change(_Kind.PRICE_CHANGED, f"price {price.pk}", used, _price_data(price, before, direction))
-
-
-def _price_data(price: Price, before: Price, direction: str) -> dict[str, Any]:
-    old, new = diff.price_values(before), diff.price_values(price)
-    return {
-        **{"model": price.model_id, "price_id": price.pk, "direction": direction},
-        **{"change": diff.describe_price_change(old, new), "before": old, "after": new},
-        "starts_at": price.effective_from.isoformat(timespec="seconds"),
-    }
+        old, new = diff.price_values(before), diff.price_values(price)
+        data = {
+            **{"model": price.model_id, "price_id": price.pk, "direction": direction},
+            **{"change": diff.describe_price_change(old, new), "before": old, "after": new},
+            "starts_at": price.effective_from.isoformat(timespec="seconds"),
+        }
+        yield _Change(_Kind.PRICE_CHANGED, f"price {price.pk}", used, data)
 
 
 def _direction(before: RateSheet, after: RateSheet) -> str:
@@ -112,8 +109,10 @@ def _due_ends(now: datetime) -> Iterator[_Change]:
     uses = _read_uses({model.pk for model in models}, now)
     for model in models:
         cause = _cause_of_end(model, now)
-        has_any = model.ends_on or model.successor_id
-        accounts = {use.account for use in uses.get(model.pk, [])} if has_any else _told_of_end(model)
+        accounts = {use.account for use in uses.get(model.pk, [])}
+        if not (model.ends_on or model.successor_id):
+            told = AccountAlert.objects.filter(kind=_Kind.MODEL_ENDS).annotate(model=KT("data__model")).filter(model=model.pk)
+            accounts = set(told.values_list("account_id", flat=True))
         data = {"model": model.pk, "ends_on": model.ends_on and model.ends_on.isoformat(), "successor": model.successor_id}
         if cause:
             yield _Change(_Kind.MODEL_ENDS, cause, accounts, data)
@@ -126,11 +125,6 @@ def _cause_of_end(model: LanguageModel, now: datetime) -> str:
         return f"end {model.pk} {set_at.isoformat()}"
     was_known = set_at is None or (model.ends_on and set_at.date() + AHEAD_TIME < model.ends_on)
     return f"near {model.pk} {model.ends_on}" if was_known else ""
-
-
-def _told_of_end(model: LanguageModel) -> set[UUID]:
-    told = AccountAlert.objects.filter(kind=_Kind.MODEL_ENDS).annotate(model=KT("data__model")).filter(model=model.pk)
-    return set(told.values_list("account_id", flat=True))
 
 
 def _read_uses(model_ids: Collection[str], now: datetime) -> dict[str, list[_Use]]:

@@ -139,14 +139,10 @@ def apply(catalog: Catalog) -> Report:
             for model_id, table in catalog.models.items()
             if table.lacks_image_tokens_max
         ]
-        report.warnings += _price_gaps(catalog.models, now)
+        for model_id, table in catalog.models.items():
+            gaps = (gap for price in table.prices_from(now).values() for gap in price_gaps.find(price, table.context_window))
+            report.warnings += dict.fromkeys(f"{model_id} {gap}" for gap in gaps)
     return report
-
-
-def _price_gaps(wanted: Mapping[str, ModelTable], now: datetime.datetime) -> Iterator[str]:
-    for model_id, table in wanted.items():
-        found = (gap for price in table.prices_from(now).values() for gap in price_gaps.find(price, table.context_window))
-        yield from dict.fromkeys(f"{model_id} {gap}" for gap in found)
 
 
 def _require_successors(wanted: Mapping[str, ModelTable]) -> None:

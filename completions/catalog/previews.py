@@ -56,7 +56,14 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
         return self._show(request, target, changes)
 
     def _show(self, request: HttpRequest, target: Any, changes: list[tuple[str, str, str]]) -> HttpResponse:
-        secrets = self._typed_secrets(request, target)
+        fields: Mapping[str, Any] = self.get_form(request, target, change=True).base_fields
+        typed = [
+            (name, field)
+            for name, field in fields.items()
+            if isinstance(field.widget, PasswordInput) and request.POST.get(name)
+        ]
+        # Passwords that were typed are not sent back, so they are typed again.
+        secrets = [(name, str(field.label or name)) for name, field in typed]
         model_id = _model_id(target)
         by = ("model_id", model_id) if model_id else ("provider_id", target.pk)
         number, nanos = measurements.read_open_holds(*by)
@@ -69,12 +76,6 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
             "sent": [(name, value) for name, value in sent if name not in {*_UNSEEN, *(each for each, _ in secrets)}],
         }
         return self.show_action(request, "admin/completions/preview.html", "Review the change", target, **context)
-
-    def _typed_secrets(self, request: HttpRequest, target: Any) -> list[tuple[str, str]]:
-        """Return name and label of the passwords that were typed. They are not sent back, so they are typed again."""
-        fields: Mapping[str, Any] = self.get_form(request, target, change=True).base_fields
-        secret = {name: field for name, field in fields.items() if isinstance(field.widget, PasswordInput)}
-        return [(name, str(field.label or name)) for name, field in secret.items() if request.POST.get(name)]
 
     def _facts(self, pk: Any) -> Facts:
         target = self.model._default_manager.get(pk=pk)

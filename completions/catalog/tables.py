@@ -471,12 +471,8 @@ def _place(location: Sequence[str | int]) -> str:
 
 
 def _path(location: Sequence[str | int]) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{_toml_key(step)}" for step in location)
-    return "".join(steps).removeprefix(".")
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else f'"{key}"'
+    keys = (step if isinstance(step, int) or re.fullmatch(r"[A-Za-z0-9_-]+", step) else f'"{step}"' for step in location)
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:

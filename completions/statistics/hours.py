@@ -5,6 +5,7 @@ no completion is read twice, however many there are. Here the times are read fro
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import connection
 
@@ -30,13 +31,11 @@ def read(since: datetime) -> dict[datetime, CompletionHour]:
     rows: dict[datetime, list[CompletionHour]] = {}
     for hour in everywhere.gather(lambda: CompletionHour.objects.filter(hour__gt=since), may_miss=True):
         rows.setdefault(hour.hour, []).append(hour)
-    return {hour: each[0] if len(each) == 1 else _together(each) for hour, each in rows.items()}
-
-
-def _together(rows: list[CompletionHour]) -> CompletionHour:
-    means = ("first_token_p50_ms", "first_token_p99_ms")
-    merged = everywhere.merge(rows, "completions", sums=("completions", "cost_nanos"), means=means)
-    return CompletionHour(hour=rows[0].hour, **merged)
+    merge = partial(everywhere.merge, sums=("completions", "cost_nanos"), means=("first_token_p50_ms", "first_token_p99_ms"))
+    return {
+        hour: each[0] if len(each) == 1 else CompletionHour(hour=hour, **merge(each, "completions"))
+        for hour, each in rows.items()
+    }
 
 
 # The first step of milliseconds up to which half of the streams have begun, and the same for 99 %.

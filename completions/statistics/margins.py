@@ -65,16 +65,12 @@ class Line:
 
 def read(since: date, until: date) -> list[Margin]:
     """Return the margins of the days from ``since`` until before ``until``, in the order of pages."""
+    sql, values = statement("day >= %(since)s AND day < %(until)s"), {"since": since, "until": until}
     figures: dict[_Place, list[int]] = {}
-    for place, of_cell in everywhere.gather(lambda: _read(since, until), may_miss=True):
-        figures[place] = [one + other for one, other in zip(figures.get(place, [0] * 4), of_cell, strict=True)]
+    for row in everywhere.gather(lambda: cell.execute(sql, values), may_miss=True):
+        earlier = figures.get(row[:4], [0] * 4)
+        figures[row[:4]] = [one + int(other) for one, other in zip(earlier, row[4:], strict=True)]
     return [Margin(*place, *figures[place]) for place in sorted(figures)]
-
-
-def _read(since: date, until: date) -> list[tuple[_Place, list[int]]]:
-    """Return model, provider, tier and threshold, and completions, charged, priced and cost, of this cell."""
-    sql = statement("day >= %(since)s AND day < %(until)s")
-    return [(row[:4], list(map(int, row[4:]))) for row in cell.execute(sql, {"since": since, "until": until})]
 
 
 def with_sums(margins: list[Margin]) -> list[Line]:

@@ -91,7 +91,10 @@ def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -
         stored.failure, stored.retry_at, stored.confirmed_at = "", None, pool.database_time()
         _save(stored)
         report = Report(provider.pk, listed=len(listed), is_unchanged=is_unchanged)
-        found, report.notes = _compare(provider, listed)
+        routed = set(provider.routes.values_list("upstream_model", flat=True))
+        priced = {name: _with_markup(each) for name, each in listed.items()}
+        models = LanguageModel.objects.with_price_and_routes()
+        found, report.notes = diff.compare(provider.pk, priced, models, routed)
         _reconcile(provider, found, report)
         if can_apply:
             _apply_allowed(provider, report)
@@ -156,12 +159,6 @@ def _require_plausible(
     lost = [name for name in previous if not parse.is_listed(listed, name)]
     if len(lost) * 2 > len(previous) and not accepts_losses:
         raise SyncFailed(f"sent a list without {len(lost)} of {len(previous)} models, which is not accepted")
-
-
-def _compare(provider: Provider, listed: dict[str, ListedModel]) -> tuple[list[CatalogProposal], list[str]]:
-    routed = set(provider.routes.values_list("upstream_model", flat=True))
-    priced = {name: _with_markup(each) for name, each in listed.items()}
-    return diff.compare(provider.pk, priced, LanguageModel.objects.with_price_and_routes(), routed)
 
 
 def _with_markup(listed: ListedModel) -> ListedModel:
