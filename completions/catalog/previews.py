@@ -57,13 +57,12 @@ class PreviewedAdmin(ActionsMixin, RecordedAdmin):
 
     def _show(self, request: HttpRequest, target: Any, changes: list[tuple[str, str, str]]) -> HttpResponse:
         fields: Mapping[str, Any] = self.get_form(request, target, change=True).base_fields
-        typed = [
-            (name, field)
+        # Passwords are not sent back: those that were typed are typed again.
+        secrets = [
+            (name, str(field.label or name))
             for name, field in fields.items()
             if isinstance(field.widget, PasswordInput) and request.POST.get(name)
         ]
-        # Passwords that were typed are not sent back, so they are typed again.
-        secrets = [(name, str(field.label or name)) for name, field in typed]
         model_id = _model_id(target)
         by = ("model_id", model_id) if model_id else ("provider_id", target.pk)
         number, nanos = measurements.read_open_holds(*by)

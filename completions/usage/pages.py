@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +18,7 @@ from completions.usage import figures, files, plot, ranges, sums
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
 from gateway_project.db import pool
+from gateway_project.templatetags.amounts import usd
 from keys.models import ApiKey
 
 _GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER}
@@ -133,28 +134,24 @@ def _key_names(account: Account, key_ids: list[str] | None = None) -> dict[str, 
     return dict((keys if key_ids is None else keys.filter(pk__in=key_ids)).values_list("pk", "name"))
 
 
-@dataclass(frozen=True)
-class Headline:
-    """One figure of the range with its change; either ``nanos`` or ``words`` is its value."""
+class Headline(NamedTuple):
+    """One figure of the range, and what it was before, in words."""
 
     title: str
     words: str
-    change: plot.Change
     before: str
-    nanos: int | None = None
-    before_nanos: int | None = None
+    change: plot.Change
 
 
 def _headlines(now: Sums, before: Sums) -> list[Headline]:
-    spent = plot.describe_change(now.cost_nanos, before.cost_nanos)
+    change, now_ms, before_ms = plot.describe_change, now.mean_first_token_ms, before.mean_first_token_ms
     errors = f"{now.errors:,} ({100 * now.errors / now.requests:.1f} %)" if now.errors else "0"
-    now_ms, before_ms = now.mean_first_token_ms, before.mean_first_token_ms
-    counts = [("Requests", now.requests, before.requests), ("Tokens", now.tokens, before.tokens)]
     return [
-        Headline("Spent", "", spent, "", now.cost_nanos, before.cost_nanos),
-        *(Headline(title, f"{new:,}", plot.describe_change(new, old), f"{old:,}") for title, new, old in counts),
-        Headline("Errors", errors, plot.describe_change(now.errors, before.errors), f"{before.errors:,}"),
-        Headline("Time to first token", _seconds(now_ms), plot.describe_change(now_ms, before_ms), _seconds(before_ms)),
+        Headline("Spent", usd(now.cost_nanos), usd(before.cost_nanos), change(now.cost_nanos, before.cost_nanos)),
+        Headline("Requests", f"{now.requests:,}", f"{before.requests:,}", change(now.requests, before.requests)),
+        Headline("Tokens", f"{now.tokens:,}", f"{before.tokens:,}", change(now.tokens, before.tokens)),
+        Headline("Errors", errors, f"{before.errors:,}", change(now.errors, before.errors)),
+        Headline("Time to first token", _seconds(now_ms), _seconds(before_ms), change(now_ms, before_ms)),
     ]
 
 
