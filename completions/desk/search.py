@@ -64,10 +64,6 @@ def _statements(term: str) -> QuerySet[Account]:
     return accounts.filter(end_of_id=end_of_id) if parsed else accounts.none()
 
 
-def _page_of_statement(account: Any) -> str:
-    return reverse("admin:billing_account_month", args=[account.pk, account.month.year, account.month.month])
-
-
 FINDERS = [
     Finder(Completion, _by_id, _describe, "a completion's ID, or its beginning"),
     Finder(Completion, lambda term: _completions().filter(request_id=term), _describe, "a request ID (x-request-id)"),
@@ -92,6 +88,8 @@ FINDERS = [
         _statements,
         lambda account: f"statement of {account.month:%B %Y}",
         "the number of a monthly statement",
-        address=_page_of_statement,
+        address=lambda account: reverse(
+            "admin:billing_account_month", args=[account.pk, account.month.year, account.month.month]
+        ),
     ),
 ]

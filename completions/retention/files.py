@@ -58,7 +58,8 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which gets its name when it is on disk. Another of this name is replaced."""
     part = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with open(part, "xb", opener=_open_for_us) as raw:
+        # No other user may read it: it has what callers said of their users.
+        with open(part, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as raw:
             yield raw
             raw.flush()
             os.fsync(raw.fileno())
@@ -83,11 +84,6 @@ def read(file: File) -> Iterator[dict[str, Any]]:
     with gzip.open(Path(settings.ARCHIVE_DIR) / file.name) as lines:
         for line in lines:
             yield json.loads(line)
-
-
-def _open_for_us(path: str, flags: int) -> int:
-    """Open a file that no other user may read: it has what callers said of their users."""
-    return os.open(path, flags, 0o600)
 
 
 def _sha256(path: Path) -> str:
