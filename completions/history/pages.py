@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
@@ -9,12 +10,14 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from billing.accounts.list_forms import ListForm, spender_field
 from billing.accounts.member_pages import Pager, member_page
 from billing.ledger.writer import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
 from completions.history import explanation, files, reading
-from completions.history.forms import HistoryForm
-from completions.models import Completion
+from completions.history.explanation import Status
+from completions.history.reading import Selection
+from completions.models import Completion, LanguageModel
 from completions.usage import files as usage_files
 from keys.models import RefusedRequest
 from keys.refusal_history import summaries as refusal_summaries
@@ -22,6 +25,54 @@ from keys.refusal_history import tables
 
 REQUESTS_PER_PAGE = 25
 _ID_CHARACTERS_MAX = 64
+REFUSED = "refused"
+_STATUSES = [("", "All"), *((status.name.lower(), status.words) for status in Status)]
+
+
+class HistoryForm(ListForm):
+    """The filters of the list."""
+
+    field_order = ("status", "key", "model", "user", "tag", "since", "until")
+
+    status = forms.ChoiceField(required=False, choices=[*_STATUSES, (REFUSED, "Refused before sending")])
+    key = forms.ChoiceField(required=False)
+    model = forms.ChoiceField(required=False)
+    user = forms.CharField(required=False, max_length=512, label="End user", strip=False)
+    tag = forms.CharField(
+        required=False, max_length=600, strip=False, widget=forms.TextInput(attrs={"placeholder": "team=blue"})
+    )
+    older = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+    newer = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, account: Account, data: Any) -> None:
+        super().__init__(data)
+        models = LanguageModel.objects.values_list("pk", "pk")
+        self.fields["key"] = spender_field(account)
+        self.field("model").choices = [("", "All models"), *models]
+
+    def clean_tag(self) -> tuple[str, str] | None:
+        """Return the name and the value, which may have an equals sign."""
+        name, is_tag, value = self.cleaned_data["tag"].partition("=")
+        if self.cleaned_data["tag"] and not (name and is_tag):
+            raise forms.ValidationError("Write a tag as name=value.")
+        return (name, value) if is_tag else None
+
+    @property
+    def shows_refusals(self) -> bool:
+        return bool(self.cleaned_data["status"] == REFUSED)
+
+    @property
+    def selection(self) -> Selection:
+        given = self.cleaned_data
+        return Selection(
+            key_id=given["key"] or None,
+            model_id=given["model"] or None,
+            status=Status[given["status"].upper()] if given["status"] else None,
+            end_user=given["user"] or None,
+            tag=given["tag"],
+            since=self.begin,
+            until=self.end,
+        )
 
 
 @require_safe
