@@ -27,8 +27,6 @@ def _names(now: datetime) -> Content:
 
 
 PANELS = [
-    Panel(
-        75, "sources", "Stale ranking sources", "rankings.view_sourcestate", "admin:rankings_sourcestate_changelist", _sources
-    ),
-    Panel(85, "names", "Pending aliases", "rankings.add_alias", "admin:rankings_alias_queue", _names),
+    Panel(75, "sources", "Stale ranking sources", "rankings.sourcestate", _sources),
+    Panel(85, "names", "Pending aliases", "rankings.alias", _names, verb="add", page="queue"),
 ]

@@ -65,12 +65,9 @@ def _audit(now: datetime) -> Content:
     return Content("No findings", words, at=run.finished_at, needs_attention=is_old)
 
 
-_ENTRIES = "admin:billing_ledgerentry_changelist"
-_REQUESTS = "admin:billing_creditrequest_changelist"
-_DIFFERENCES = "admin:billing_paymentdifference_changelist"
 PANELS = [
-    Panel(20, "credits", "Credits", "billing.view_ledgerentry", _ENTRIES, _credits, "?type__exact=SUPPORT_CREDIT"),
-    Panel(25, "approvals", "Approvals", "billing.view_creditrequest", _REQUESTS, _approvals, "?state=waiting"),
-    Panel(65, "payments", "Payments", "billing.view_paymentdifference", _DIFFERENCES, _payments, "?gone_at__isempty=1"),
-    Panel(70, "audit", "Last ledger audit", "billing.view_ledgerentry", _ENTRIES, _audit),
+    Panel(20, "credits", "Credits", "billing.ledgerentry", _credits, "?type__exact=SUPPORT_CREDIT"),
+    Panel(25, "approvals", "Approvals", "billing.creditrequest", _approvals, "?state=waiting"),
+    Panel(65, "payments", "Payments", "billing.paymentdifference", _payments, "?gone_at__isempty=1"),
+    Panel(70, "audit", "Last ledger audit", "billing.ledgerentry", _audit),
 ]

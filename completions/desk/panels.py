@@ -193,29 +193,12 @@ _LOW_ACCOUNTS = """
     ORDER BY 3, id LIMIT %s
 """
 
-_LIST, _HOURS = "admin:completions_completion_changelist", "admin:completions_completionhour_changelist"
 PANELS = [
-    Panel(10, "spending", "Spending today", "completions.view_completion", _LIST, _spending),
-    Panel(30, "first-token", "Time to first token", "completions.view_completionhour", _HOURS, _first_token),
-    Panel(50, "routes", "Failing and paused routes", "completions.view_route", "admin:completions_route_changelist", _routes),
-    Panel(
-        80,
-        "proposals",
-        "Proposals",
-        "completions.view_catalogproposal",
-        "admin:completions_catalogproposal_changelist",
-        _proposals,
-        "?state__exact=pending",
-    ),
-    Panel(
-        26,
-        "prices",
-        "Prices",
-        "completions.view_pricerequest",
-        "admin:completions_pricerequest_changelist",
-        _prices,
-        "?state=waiting",
-    ),
-    Panel(82, "changes", "What will change", "completions.view_price", "admin:completions_price_changelist", _changes),
-    Panel(60, "low-accounts", "Accounts near zero", "billing.view_account", "admin:billing_account_changelist", _low_accounts),
+    Panel(10, "spending", "Spending today", "completions.completion", _spending),
+    Panel(26, "prices", "Prices", "completions.pricerequest", _prices, "?state=waiting"),
+    Panel(30, "first-token", "Time to first token", "completions.completionhour", _first_token),
+    Panel(50, "routes", "Failing and paused routes", "completions.route", _routes),
+    Panel(60, "low-accounts", "Accounts near zero", "billing.account", _low_accounts),
+    Panel(80, "proposals", "Proposals", "completions.catalogproposal", _proposals, "?state__exact=pending"),
+    Panel(82, "changes", "What will change", "completions.price", _changes),
 ]

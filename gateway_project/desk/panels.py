@@ -39,19 +39,27 @@ class Content:
 
 @dataclass(frozen=True)
 class Panel:
-    """``place`` orders the panels. ``list_name`` names the list behind the panel in addresses, ``query`` is its filters."""
+    """``place`` orders the panels. ``model`` is "app.model" of the list behind the panel, ``query`` its filters.
+
+    ``verb`` is what one must be permitted to do with the model, and ``page`` its page, if not to view the list.
+    """
 
     place: int
     id: str
     title: str
-    permission: str
-    list_name: str
+    model: str
     read: Callable[[datetime], Content]
     query: str = ""
+    verb: str = "view"
+    page: str = "changelist"
+
+    @property
+    def permission(self) -> str:
+        return self.model.replace(".", f".{self.verb}_")
 
     @property
     def address(self) -> str:
-        return reverse(self.list_name) + self.query
+        return reverse(f"admin:{self.model.replace('.', '_')}_{self.page}") + self.query
 
 
 def declared() -> list[Panel]:
