@@ -58,7 +58,6 @@ class ShowsMeasurements(previews.PreviewedAdmin, UndeletableAdmin):
                 },
                 "completions_max": measurements.COMPLETIONS_MAX,
                 "failures": measurements.last_failures(spans["The last 24 hours"], *asked),
-                "may_see_completions": request.user.has_perm("completions.view_completion"),
             }
         return super().change_view(request, object_id, form_url, extra_context)
 
@@ -204,10 +203,6 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
     def served(self, model: LanguageModel) -> str:
         return "not yet saved" if model._state.adding else previews.describe_service(model)
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        may = {"may_set_price": request.user.has_perm(_SET_PRICE)}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
-
     def price_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set a price, at once or from a time on. A form that is sent twice sets it once."""
         model = self.object_for(request, object_id, _SET_PRICE)
@@ -304,10 +299,6 @@ class RouteAdmin(ShowsMeasurements):
     ordering = ("model", "priority")
     readonly_fields = ("model", "provider", "upstream_model", "circuit")
     own_pages = {"<path:object_id>/call/": "call"}
-
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        may = {"may_call": request.user.has_perm(_CHANGE_ROUTE)}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
 
     def call_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask the provider for a few words, which no account pays for, and show what came of it."""

@@ -55,10 +55,6 @@ class ActivityAdmin(NewestFirstAdmin):
     def who(self, activity: Activity) -> str:
         return activity.who
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        may_export = request.user.has_perm("activity.export_activity")
-        return super().changelist_view(request, {**(extra_context or {}), "may_export": may_export})
-
     @method_decorator(require_POST)
     def export_view(self, request: HttpRequest) -> HttpResponse:
         """Download the acts that the filters in the query string select, newest first. That is an act, too."""
