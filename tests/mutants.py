@@ -604,7 +604,7 @@ mutant(
 mutant(
     "a_disputed_card_is_charged_on",
     "Automatic top-ups go on after a dispute, though no member has paid since.",
-    code("billing.payments.stops:_cause", "Q(_disputed_since_the_card())", "Q(pk__isnull=True)"),
+    code("billing.payments.stops:_cause", "Q(Exists(disputed_since))", "Q(pk__isnull=True)"),
     f"{PAYMENTS}/test_top_ups.py::test_an_account_that_disputes_a_payment_is_not_charged",
 )
 mutant(

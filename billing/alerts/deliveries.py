@@ -65,22 +65,17 @@ class Attempt:
 # --- Who gets an alert -------------------------------------------------------------------------------------------
 
 
-def prepare() -> int:
-    """Write the deliveries of new alerts. Return how many alerts there were."""
-    prepared = 0
-    while count := _prepare_some():
-        prepared += count
-    return prepared
-
-
-def _prepare_some() -> int:
-    with transaction.atomic():
-        waiting = AccountAlert.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
-        alerts = list(waiting.filter(prepared_at=None).order_by("created_at")[:100])
-        for alert in alerts:
-            AlertDelivery.objects.bulk_create([*_webhooks(alert), *_mails(alert)])
-        AccountAlert.objects.filter(pk__in=[each.pk for each in alerts]).update(prepared_at=Now())
-    return len(alerts)
+def prepare() -> None:
+    """Write the deliveries of new alerts."""
+    waiting = AccountAlert.objects.select_for_update(of=("self",), no_key=True, skip_locked=True).filter(prepared_at=None)
+    are_more = True
+    while are_more:
+        with transaction.atomic():
+            alerts = list(waiting.order_by("created_at")[:100])
+            for alert in alerts:
+                AlertDelivery.objects.bulk_create([*_webhooks(alert), *_mails(alert)])
+            AccountAlert.objects.filter(pk__in=[each.pk for each in alerts]).update(prepared_at=Now())
+        are_more = bool(alerts)
 
 
 def _webhooks(alert: AccountAlert) -> Iterable[AlertDelivery]:

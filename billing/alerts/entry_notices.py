@@ -5,7 +5,6 @@ crash only delays it. A processor's refunds and disputes get no notice, because 
 """
 
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -51,17 +50,14 @@ def _write(entry: LedgerEntry) -> bool:
         kind = _Kind.CREDIT_TAKEN_BACK if entry.type == _Type.REFUND_DEBIT else _Kind.CREDIT_BOOKED
         if entry.type == _Type.CREDIT_PURCHASE and "reason" not in entry.metadata:  # which a refund that came back has
             kind = _Kind.PAYMENT_BOOKED
-        AccountAlert.objects.create(account_id=entry.account_id, kind=kind, data=_data(entry))
+        payment = Payment.objects.filter(credit=entry).first()
+        data = {
+            "entry_id": str(entry.pk),
+            "amount_nanos": abs(entry.amount_nanos),
+            "balance_nanos": entry.balance_after_nanos,
+            "reason": entry.metadata.get("reason", ""),
+            "payment_id": str(payment.pk) if payment else "",
+            "is_top_up": payment is not None and payment.created_by_id is None,
+        }
+        AccountAlert.objects.create(account_id=entry.account_id, kind=kind, data=data)
     return True
-
-
-def _data(entry: LedgerEntry) -> dict[str, Any]:
-    payment = Payment.objects.filter(credit=entry).first()
-    return {
-        "entry_id": str(entry.pk),
-        "amount_nanos": abs(entry.amount_nanos),
-        "balance_nanos": entry.balance_after_nanos,
-        "reason": entry.metadata.get("reason", ""),
-        "payment_id": str(payment.pk) if payment else "",
-        "is_top_up": payment is not None and payment.created_by_id is None,
-    }

@@ -5,7 +5,7 @@ rows are counted, in parallel and in one scan for all that share a query. They a
 check of some days reads only what was booked on them, from the apps' ``day_tables``.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -213,8 +213,10 @@ class _Check:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _select(self, selected: str, tables: dict[str, str]) -> None:
-        replaced = {name: self._replaced.get(name, sql) for name, sql in tables.items()}
-        self._cursor.execute(_select_sql(selected, replaced, _READ_ONCE if self._replaced else ()), self._values)
+        read_once = _READ_ONCE if self._replaced else ()
+        how = {name: "MATERIALIZED" if name in read_once else "NOT MATERIALIZED" for name in tables}
+        named = ", ".join(f"{name} AS {how[name]} ({self._replaced.get(name, sql)})" for name, sql in tables.items())
+        self._cursor.execute(f"WITH {named} SELECT {selected}", self._values)
 
 
 def _counts_sql(invariants: list[Invariant]) -> str:
@@ -222,12 +224,6 @@ def _counts_sql(invariants: list[Invariant]) -> str:
     source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
     counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
     return f"ARRAY[{counts}] FROM ({source}) AS shared"
-
-
-def _select_sql(selected: str, tables: dict[str, str], read_once: Collection[str] = ()) -> str:
-    how = {name: "MATERIALIZED" if name in read_once else "NOT MATERIALIZED" for name in tables}
-    named = ", ".join(f"{name} AS {how[name]} ({sql})" for name, sql in tables.items())
-    return f"WITH {named} SELECT {selected}"
 
 
 def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[Invariant]:

@@ -58,20 +58,17 @@ def correct_counts() -> list[UUID]:
     counted = Hold.objects.filter(account=OuterRef("pk"), state=Hold.State.HELD).order_by().values("account")
     number = Coalesce(Subquery(counted.annotate(number=Count("pk")).values("number")), 0)
     wrong = list(Account.objects.exclude(open_holds=number).values_list("pk", flat=True))
-    return [account_id for account_id in wrong if _correct_count(account_id)]
-
-
-def _correct_count(account_id: UUID) -> bool:
-    """Correct one account. Return False if another session keeps it locked: it is left to the next call."""
-    try:
-        with transaction.atomic():
-            account = locks.lock_account(account_id)  # then no hold of it is placed or resolved
-            account.open_holds = account.holds.filter(state=Hold.State.HELD).count()
-            account.save(update_fields=["open_holds"])
-    except OperationalError as error:
-        if not pool.is_lock_timeout(error):
-            raise
-        facts = {"account": str(account_id)}
-        logger.warning("account %s is locked by another session: its open holds are not counted", account_id, extra=facts)
-        return False
-    return True
+    corrected = []
+    for account_id in wrong:
+        try:
+            with transaction.atomic():
+                account = locks.lock_account(account_id)  # then no hold of it is placed or resolved
+                account.open_holds = account.holds.filter(state=Hold.State.HELD).count()
+                account.save(update_fields=["open_holds"])
+            corrected.append(account_id)
+        except OperationalError as error:  # if another session keeps it locked, it is left to the next call
+            if not pool.is_lock_timeout(error):
+                raise
+            facts = {"account": str(account_id)}
+            logger.warning("account %s is locked by another session: its open holds are not counted", account_id, extra=facts)
+    return corrected

@@ -82,10 +82,6 @@ def _text_of(name: str) -> Callable[[LedgerEntry], str | None]:
     return lambda entry: csv_text.text_cell(entry.metadata.get(name))
 
 
-def _number_of(name: str) -> Callable[[LedgerEntry], int | None]:
-    return lambda entry: entry.metadata.get(name)
-
-
 def _payment_id(entry: LedgerEntry) -> str | None:
     return csv_text.text_cell(next((value for name, value in entry.metadata.items() if name.endswith("PaymentId")), None))
 
@@ -101,9 +97,9 @@ _CELLS: dict[str, Callable[[LedgerEntry], Any]] = {
     "balanceAfterInCents": lambda entry: money.floor_cents(entry.balance_after_nanos),
     "apiKey": lambda entry: csv_text.text_cell(entry.spender),
     "model": _text_of("model"),
-    "tokens": _number_of("tokens"),
-    "promptTokens": _number_of("promptTokens"),
-    "completionTokens": _number_of("completionTokens"),
+    "tokens": lambda entry: entry.metadata.get("tokens"),
+    "promptTokens": lambda entry: entry.metadata.get("promptTokens"),
+    "completionTokens": lambda entry: entry.metadata.get("completionTokens"),
     "completionId": _text_of("completionId"),
     "settlement": _text_of("settlement"),
     "paymentId": _payment_id,

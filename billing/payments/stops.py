@@ -108,6 +108,10 @@ def _cause(processor: Processor | None) -> Case:
     silent = Q(attempt__status=Payment.Status.OPEN, attempt__intent_id=None, attempt__created_at__lt=long_ago)
     members = Membership.objects.filter(account_id=OuterRef("account_id"), role__in=roles.that_may(Permission.PAY))
     may_pay = members.filter(user_id=OuterRef("set_by_id"), user__is_active=True)
+    # A dispute stops every card, until a member pays with one after it.
+    card_at = Coalesce(OuterRef("card_at"), Value(datetime.min.replace(tzinfo=UTC)))
+    disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
+    disputed_since = disputed.filter(Q(disputed_at=None) | Q(disputed_at__gt=card_at))
     stored = Coalesce(NullIf(F("stopped_by"), Value("")), Value(Cause.DECLINED.value))
     conditions = {
         Cause.CLOSED: Q(account__is_active=False),
@@ -115,17 +119,10 @@ def _cause(processor: Processor | None) -> Case:
         Cause.PROCESSOR: ~Q(processor=processor.name if processor else ""),
         Cause.DECLINED: ~Q(stopped_because=""),
         Cause.CARD_OWNER: ~Q(Exists(may_pay)),
-        Cause.DISPUTED: Q(_disputed_since_the_card()),
+        Cause.DISPUTED: Q(Exists(disputed_since)),
         Cause.SILENT: silent,
         Cause.MONTH: Q(is_low=True, month_left_cents__lt=F("amount_cents")),
     }
     results = {cause: stored if cause == Cause.DECLINED else Value(cause.value) for cause in conditions}
     whens = [When(condition, then=results[cause]) for cause, condition in conditions.items()]
     return Case(*whens, default=Value(""), output_field=CharField())
-
-
-def _disputed_since_the_card() -> Exists:
-    """A dispute stops every card, until a member pays with one after it."""
-    card_at = Coalesce(OuterRef("card_at"), Value(datetime.min.replace(tzinfo=UTC)))
-    disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
-    return Exists(disputed.filter(Q(disputed_at=None) | Q(disputed_at__gt=card_at)))

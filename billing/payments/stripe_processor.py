@@ -101,7 +101,13 @@ class StripeProcessor:
             try:
                 intent = self._client.v1.payment_intents.create(params, {"idempotency_key": f"charge-{payment.pk}"})
             except stripe.CardError as error:
-                raise _declined(error) from error
+                details: Any = error.error
+                codes, advice = {error.code, getattr(details, "decline_code", None)}, getattr(details, "advice_code", None)
+                raise Declined(
+                    error.user_message or "Your card was declined.",
+                    is_final=advice == "do_not_try_again" or not codes.isdisjoint(_FINAL_DECLINES),
+                    needs_payer="authentication_required" in codes,
+                ) from error
             except stripe.InvalidRequestError as error:  # such as a card that Stripe no longer keeps
                 raise Declined("The card can no longer be charged.", is_final=True, needs_payer=False) from error
             return self._report_intent(intent)
@@ -264,14 +270,6 @@ _FINAL_DECLINES = frozenset({
     "pickup_card", "restricted_card", "revocation_of_all_authorizations", "revocation_of_authorization", "stolen_card",
     "stop_payment_order", "transaction_not_allowed",
 })  # fmt: skip
-
-
-def _declined(error: stripe.CardError) -> Declined:
-    details: Any = error.error
-    decline_code, advice = getattr(details, "decline_code", None), getattr(details, "advice_code", None)
-    needs_payer = "authentication_required" in (error.code, decline_code)
-    is_final = advice == "do_not_try_again" or not {error.code, decline_code}.isdisjoint(_FINAL_DECLINES)
-    return Declined(error.user_message or "Your card was declined.", is_final=is_final, needs_payer=needs_payer)
 
 
 def _card(intent: Any) -> Card | None:
