@@ -51,30 +51,14 @@ _QUOTE = (
     " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
 )
 ESTIMATE = "The gateway's own estimate, at no cost: no provider is asked."
-_ERRORS = (
-    errors.InvalidRequest,
-    errors.InvalidApiKey,
-    errors.InsufficientQuota,
-    errors.ModelNotFound,
-    errors.RequestTimeout,
-    errors.RequestInProgress,
-    errors.ReplyUnreadable,
-    errors.RequestTooLarge,
+_BODY_ERRORS = (  # of an endpoint that reads the body of a completion
+    *(errors.InvalidRequest, errors.ModelNotFound, errors.RequestTimeout, errors.RequestTooLarge),
     errors.UnsupportedMediaType,
-    errors.RateLimitExceeded,
-    errors.UpstreamFailed,
-    errors.UpstreamOverloaded,
-    errors.UpstreamNotAsked,
-    errors.UpstreamTimeout,
 )
-_READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks no provider
-    errors.InvalidRequest,
-    errors.InvalidApiKey,
-    errors.ModelNotFound,
-    errors.RequestTimeout,
-    errors.RequestTooLarge,
-    errors.UnsupportedMediaType,
-    errors.RateLimitExceeded,
+_ERRORS = (
+    *(*_BODY_ERRORS, errors.InvalidApiKey, errors.InsufficientQuota, errors.RequestInProgress, errors.ReplyUnreadable),
+    *(errors.RateLimitExceeded, errors.UpstreamFailed, errors.UpstreamOverloaded, errors.UpstreamNotAsked),
+    errors.UpstreamTimeout,
 )
 
 
@@ -98,11 +82,14 @@ def reading(
     operation_id: str, summary: str, request: Described, reply: Described, about: str = _QUOTE, **options: Any
 ) -> Callable[[View], View]:
     """Return the decorator of a method that reads the body of a completion, and asks no provider."""
+    return key_read(operation_id, summary, about, reply, *_BODY_ERRORS, request=request, **options)
+
+
+def key_read(
+    operation_id: str, summary: str, about: str, reply: Described, *conditions: type[errors.ApiError], **options: Any
+) -> Callable[[View], View]:
+    """Return the decorator of a method that counts as a read of its key. ``conditions`` has errors that others do not have."""
+    refused = specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded, *conditions)
     return extend_schema(
-        operation_id=operation_id,
-        summary=summary,
-        description=about,
-        request=request,
-        responses={200: reply, **specification.error_responses(*_READ_ERRORS)},
-        **options,
+        operation_id=operation_id, summary=summary, description=about, responses={200: reply, **refused}, **options
     )

@@ -27,8 +27,6 @@ from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project import errors
 from gateway_project.web import wrong_paths
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from keys.authentication import AnyCallerAuthentication
 from keys.usage import describe_usage
 
@@ -76,14 +74,12 @@ class QuoteView(RequestView):
 class PastCompletionView(RatedView):
     """What happened to one completion of the account, from the moment on in which its reply has ended."""
 
-    @extend_schema(
-        operation_id="retrieveCompletion",
-        summary="Retrieve what happened to a completion",
-        description="Who answered a completion of the account, its tokens, its exact cost and how it was settled.",
-        responses={
-            200: PastCompletion,
-            **specification.error_responses(errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded),
-        },
+    @descriptions.key_read(
+        "retrieveCompletion",
+        "Retrieve what happened to a completion",
+        "Who answered a completion of the account, its tokens, its exact cost and how it was settled.",
+        PastCompletion,
+        errors.PathNotFound,
     )
     def get(self, request: Request, completion_id: str) -> HttpResponse:
         return json_reply(describe_completion(completion_id, self.key.account_id))
@@ -92,11 +88,11 @@ class PastCompletionView(RatedView):
 class UsageView(RatedView):
     """What the key and its account have used and have left. Also replies when either is exhausted: then a caller asks."""
 
-    @extend_schema(
-        operation_id="retrieveUsage",
-        summary="Retrieve the key's usage",
-        description="What the key has used, its limits, and the account's balance. Also when one of them is used up.",
-        responses={200: KeyUsage, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+    @descriptions.key_read(
+        "retrieveUsage",
+        "Retrieve the key's usage",
+        "What the key has used, its limits, and the account's balance. Also when one of them is used up.",
+        KeyUsage,
     )
     def get(self, request: Request) -> Response:
         return Response(describe_usage(self.key))

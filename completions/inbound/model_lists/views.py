@@ -9,14 +9,13 @@ from rest_framework.response import Response
 
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
+from completions.inbound import descriptions
 from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.model_lists import anthropic, openai
 from completions.inbound.model_lists.serializers import Model, ModelList
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.web import query_parameters
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 
 _AVAILABLE = {"true": True, "false": False, "all": None}
 _AVAILABLE_PARAMETER = OpenApiParameter(
@@ -28,15 +27,13 @@ _AVAILABLE_PARAMETER = OpenApiParameter(
 
 
 class ModelListView(RatedView):
-    @extend_schema(
-        operation_id="listModels",
-        summary="List the models",
-        description="Models with their prices and limits, by id. A key that is restricted to some models sees only those.",
+    @descriptions.key_read(
+        "listModels",
+        "List the models",
+        "Models with their prices and limits, by id. A key that is restricted to some models sees only those.",
+        ModelList,
+        errors.InvalidRequest,
         parameters=[_AVAILABLE_PARAMETER],
-        responses={
-            200: ModelList,
-            **specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded),
-        },
     )
     def get(self, request: Request) -> HttpResponse:
         allowed, available = self.key.allowed_models or None, _available(request)
@@ -68,14 +65,8 @@ def _render(listings: list[Listing]) -> bytes:
 
 
 class ModelView(RatedView):
-    @extend_schema(
-        operation_id="retrieveModel",
-        summary="Retrieve a model",
-        description="One model. The slashes in its id are not encoded.",
-        responses={
-            200: Model,
-            **specification.error_responses(errors.InvalidApiKey, errors.ModelNotFound, errors.RateLimitExceeded),
-        },
+    @descriptions.key_read(
+        "retrieveModel", "Retrieve a model", "One model. The slashes in its id are not encoded.", Model, errors.ModelNotFound
     )
     def get(self, request: Request, model_id: str) -> Response:
         listing = lookup.find_listing(model_id, self.key.allowed_models or None)

@@ -12,14 +12,13 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from completions.history import explanation
+from completions.inbound import descriptions
 from completions.inbound.chat_completions.completion_object import find_completion
 from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.openrouter.serializers import NOT_KEPT, GenerationObject, KeyObject
 from completions.models import Completion, ModelKind
 from gateway_project import errors
 from gateway_project.text import dollars, timestamps
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from keys.limits import rate_limits, spending
 from keys.models import ApiKey
 from keys.usage import read_sums
@@ -33,11 +32,11 @@ _ID = OpenApiParameter("id", str, required=True, description="The id of a comple
 class KeyView(RatedView):
     """What the key has used and may use. Also when it is used up."""
 
-    @extend_schema(
-        operation_id="retrieveCurrentKey",
-        summary="Retrieve the key, in OpenRouter's format",
-        description="What the key has used and may use, in OpenRouter's format. GET /v1/usage says more.",
-        responses={200: KeyObject, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+    @descriptions.key_read(
+        "retrieveCurrentKey",
+        "Retrieve the key, in OpenRouter's format",
+        "What the key has used and may use, in OpenRouter's format. GET /v1/usage says more.",
+        KeyObject,
     )
     def get(self, request: Request) -> HttpResponse:
         return json_reply(describe_key(self.key))
@@ -46,17 +45,14 @@ class KeyView(RatedView):
 class GenerationView(RatedView):
     """What happened to a completion of the account, once it is settled."""
 
-    @extend_schema(
-        operation_id="retrieveGeneration",
-        summary="Retrieve a completion, in OpenRouter's format",
-        description="Who answered a completion of the account, its tokens and its exact cost, in OpenRouter's format.",
+    @descriptions.key_read(
+        "retrieveGeneration",
+        "Retrieve a completion, in OpenRouter's format",
+        "Who answered a completion of the account, its tokens and its exact cost, in OpenRouter's format.",
+        GenerationObject,
+        errors.InvalidRequest,
+        errors.PathNotFound,
         parameters=[_ID],
-        responses={
-            200: GenerationObject,
-            **specification.error_responses(
-                errors.InvalidRequest, errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded
-            ),
-        },
     )
     def get(self, request: Request) -> HttpResponse:
         if not (completion_id := request.query_params.get("id")):

@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from completions.charging import stored_responses
+from completions.inbound import descriptions
 from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.responses import background, keeping
 from completions.inbound.responses import request as responses_request
@@ -16,11 +17,9 @@ from completions.inbound.responses.serializers import DeletedResponse, ModelResp
 from completions.models import StoredResponse
 from gateway_project import errors, large_work
 from gateway_project.web import query_parameters
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 
 ITEMS_DEFAULT, ITEMS_MAX = 20, 100
-_ERRORS = (errors.InvalidRequest, errors.InvalidApiKey, errors.PathNotFound, errors.ReplyUnreadable, errors.RateLimitExceeded)
+_ERRORS = (errors.InvalidRequest, errors.PathNotFound, errors.ReplyUnreadable)
 _INCLUDE = OpenApiParameter(
     "include",
     {"type": "array", "items": {"type": "string", "enum": list(responses_request.INCLUDED)}},
@@ -49,12 +48,13 @@ class _ReadsStored(RatedView):
 class StoredResponseView(_ReadsStored):
     """One stored response of the account."""
 
-    @extend_schema(
-        operation_id="retrieveResponse",
-        summary="Retrieve a stored response",
-        description="A response that is stored, as it was replied.",
+    @descriptions.key_read(
+        "retrieveResponse",
+        "Retrieve a stored response",
+        "A response that is stored, as it was replied.",
+        ModelResponse,
+        *_ERRORS,
         parameters=[_INCLUDE],
-        responses={200: ModelResponse, **specification.error_responses(*_ERRORS)},
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
         included = _included(request)
@@ -62,11 +62,12 @@ class StoredResponseView(_ReadsStored):
             raise errors.wrong("stream", "must be false: a stored response is replied as a whole")
         return json_reply(_describe(self.find(response_id, "sealed_output", "sealed_reply"), included))
 
-    @extend_schema(
-        operation_id="deleteResponse",
-        summary="Delete a stored response",
-        description="No request can continue from it, or from a response that continued from it.",
-        responses={200: DeletedResponse, **specification.error_responses(*_ERRORS)},
+    @descriptions.key_read(
+        "deleteResponse",
+        "Delete a stored response",
+        "No request can continue from it, or from a response that continued from it.",
+        DeletedResponse,
+        *_ERRORS,
     )
     def delete(self, request: Request, response_id: str) -> HttpResponse:
         stored_responses.delete(self.find(response_id))
@@ -76,12 +77,13 @@ class StoredResponseView(_ReadsStored):
 class CancelledResponseView(_ReadsStored):
     """A response that runs in the background, and is to end."""
 
-    @extend_schema(
-        operation_id="cancelResponse",
-        summary="Cancel a response in the background",
-        description="What it says is not stored. It is charged as its provider charges, like a request whose client left.",
+    @descriptions.key_read(
+        "cancelResponse",
+        "Cancel a response in the background",
+        "What it says is not stored. It is charged as its provider charges, like a request whose client left.",
+        ModelResponse,
+        *_ERRORS,
         request=None,
-        responses={200: ModelResponse, **specification.error_responses(*_ERRORS)},
     )
     def post(self, request: Request, response_id: str) -> HttpResponse:
         found = self.find(response_id, *stored_responses.TEXTS)
@@ -96,12 +98,13 @@ class CancelledResponseView(_ReadsStored):
 class InputItemsView(_ReadsStored):
     """The input of a stored response, page by page."""
 
-    @extend_schema(
-        operation_id="listResponseInputItems",
-        summary="List the input of a stored response",
-        description="The items of its own input: without those of the responses that it went on from.",
+    @descriptions.key_read(
+        "listResponseInputItems",
+        "List the input of a stored response",
+        "The items of its own input: without those of the responses that it went on from.",
+        ResponseItemList,
+        *_ERRORS,
         parameters=_PAGING,
-        responses={200: ResponseItemList, **specification.error_responses(*_ERRORS)},
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
         limit, order = _limit(request), request.query_params.get("order", "desc")
