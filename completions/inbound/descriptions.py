@@ -20,28 +20,19 @@ _IDEMPOTENCY_KEY = OpenApiParameter(
 )
 _ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
 _HEADERS = [
-    specification.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
-    specification.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
-    specification.response_header(
-        "x-gateway-failed-providers", str, "The provider of each attempt that failed, in their order.", _ATTEMPTED
-    ),
-    specification.response_header(
-        "x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED
-    ),
-    specification.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
-    specification.response_header(
-        "x-gateway-ranking", str, "The ranking that chose the model, as an id to send as model.", _ATTEMPTED
-    ),
-    specification.response_header(
-        "x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]
-    ),
-    specification.response_header(
-        "x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]
-    ),
-    specification.response_header(
-        "Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]
-    ),
-    specification.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
+    specification.response_header(*header)
+    for header in (
+        ("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
+        ("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
+        ("x-gateway-failed-providers", str, "The provider of each attempt that failed, in their order.", _ATTEMPTED),
+        ("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
+        ("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
+        ("x-gateway-ranking", str, "The ranking that chose the model, as an id to send as model.", _ATTEMPTED),
+        ("x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]),
+        ("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
+        ("Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]),
+        ("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
+    )
 ]
 MAX_TOKENS = specification.response_header(
     "x-gateway-max-tokens", int, "The model's maximum, where max_tokens is more: that many were asked for.", _ATTEMPTED

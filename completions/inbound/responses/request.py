@@ -43,6 +43,12 @@ FORMATS = ("text", "json_object", "json_schema")
 TOP_LOGPROBS_MAX = 20
 SEARCHES_MAX = 100
 REPEATED_BYTES_MAX = 65_536  # of one field
+_REPEATED: Fields = {  # by the reply, in its order -> what it says where the request says nothing
+    **{"background": False, "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "metadata": {}},
+    **{"parallel_tool_calls": True, "previous_response_id": None, "prompt_cache_key": None, "reasoning": {}},
+    **{"safety_identifier": None, "service_tier": "default", "temperature": None, "text": {}, "tool_choice": "auto"},
+    **{"tools": [], "top_logprobs": 0, "top_p": None, "truncation": "disabled", "user": None},
+}
 CACHE_RETENTIONS = ("in_memory", "24h")
 _OWN_FIELDS = ("echo", "models", "provider")  # the gateway's, which OpenAI's API does not have
 _COPIED = (
@@ -248,26 +254,9 @@ def _logprobs(body: Fields) -> Fields:
 def _repeated(body: Fields) -> Fields:
     """Return fields of the reply, as JSON: the body may be released before. A long one is null, so that it takes no memory."""
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
-    fields: Fields = {
-        "background": body.get("background") is True,
-        "instructions": body.get("instructions"),
-        "max_output_tokens": body.get("max_output_tokens"),
-        "max_tool_calls": body.get("max_tool_calls"),
-        "metadata": body.get("metadata") or {},
-        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
-        "previous_response_id": body.get("previous_response_id"),
-        "prompt_cache_key": body.get("prompt_cache_key"),
-        "reasoning": {name: reasoning.get(name) for name in ("effort", "summary")},
-        "safety_identifier": body.get("safety_identifier"),
-        "service_tier": serving.SERVICE_TIERS[body.get("service_tier") or "auto"] or "default",
-        "temperature": body.get("temperature"),
-        "text": {"format": {"type": "text"}, **{name: value for name, value in text.items() if value is not None}},
-        "tool_choice": body.get("tool_choice") or "auto",
-        "tools": body.get("tools") or [],
-        "top_logprobs": body.get("top_logprobs") or 0,
-        "top_p": body.get("top_p"),
-        "truncation": "disabled",
-        "user": body.get("user"),
-    }
+    fields = {name: default if body.get(name) is None else body[name] for name, default in _REPEATED.items()}
+    fields["reasoning"] = {name: reasoning.get(name) for name in ("effort", "summary")}
+    fields["service_tier"] = serving.SERVICE_TIERS[body.get("service_tier") or "auto"] or "default"
+    fields["text"] = {"format": {"type": "text"}, **{name: value for name, value in text.items() if value is not None}}
     written = {name: compact_json.dumps(value) for name, value in fields.items()}
     return {name: msgspec.Raw(value if len(value) <= REPEATED_BYTES_MAX else b"null") for name, value in written.items()}
