@@ -10,5 +10,5 @@ history      puts into a request the conversation and the items that it only nam
 background   responses that run when their request is answered
 reply        whole replies and streams
 views        POST /v1/responses; stored_views  what reads and deletes a stored response
-serializers  their shapes for OpenAPI; event_serializers  those of the events of a stream
+serializers  their shapes, and those of the events of a stream, for OpenAPI
 """

@@ -1,5 +1,7 @@
 """Serializers that describe OpenAI's Responses for OpenAPI. ``request`` parses requests, and ``reply`` writes replies."""
 
+from typing import Any
+
 from drf_spectacular.utils import extend_schema_serializer
 
 from completions.inbound import request_fields
@@ -21,10 +23,13 @@ from gateway_project.web.openapi.fields import (
     Shape,
     Text,
     TextOr,
+    component_name,
+    one_of,
     optional,
     shape,
     variant,
 )
+from gateway_project.web.openapi.specification import ErrorDetailsSerializer
 
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
@@ -131,7 +136,7 @@ class OutputAnnotation(Shape):
     end_index = Integer("Of the last one.")
 
 
-def token_logprobs() -> Array:
+def _token_logprobs() -> Array:
     return Array(AnyObject(), "The probabilities of the tokens, if they were asked for.")
 
 
@@ -139,7 +144,7 @@ class OutputText(Shape):
     type = Constant("output_text")
     text = Text("What the model says.")
     annotations = Array(OutputAnnotation(), "What the text cites after a search of the web, as OpenAI sends it.")
-    logprobs = token_logprobs()
+    logprobs = _token_logprobs()
 
 
 class ReasoningSummaryText(Shape):
@@ -150,7 +155,7 @@ class ReasoningSummaryText(Shape):
 OutputRefusal = variant("OutputRefusal", "refusal", refusal=Text("What the model says instead, because it refuses."))
 
 
-def output_content(help_text: str | None = None) -> OneOf:
+def _output_content(help_text: str | None = None) -> OneOf:
     """Return a field of a part of a message."""
     return OneOf("OutputContent", [OutputText, OutputRefusal], help_text)
 
@@ -189,7 +194,7 @@ _ITEMS: list[Described] = [
         type=Constant("message"),
         status=Text(_STATUS),
         role=Constant("assistant"),
-        content=Array(output_content(), "What the model says."),
+        content=Array(_output_content(), "What the model says."),
     ),
     ReasoningItem,
     FunctionToolCall,
@@ -229,7 +234,7 @@ _ITEMS: list[Described] = [
 ]
 
 
-def output_item(help_text: str | None = None) -> OneOf:
+def _output_item(help_text: str | None = None) -> OneOf:
     """Return a field of an item."""
     return OneOf("OutputItem", _ITEMS, help_text)
 
@@ -268,7 +273,7 @@ class ModelResponse(Shape):
     created_at = Integer("Unix time in seconds.")
     status = Text("completed, incomplete, failed or in_progress; in the background also queued or cancelled.")
     model = Text("The model that answered.")
-    output = Array(output_item(), "What the model says, thinks and calls.")
+    output = Array(_output_item(), "What the model says, thinks and calls.")
     incomplete_details = IncompleteDetails(allow_null=True, help_text="Why it is incomplete.")
     error = ModelResponseError(allow_null=True, help_text="Why a stream failed.")
     completed_at = Integer("Always null.", allow_null=True)
@@ -306,6 +311,118 @@ class CompactedResponse(Shape):
     output = Array(AnyObject(), "The messages of the user, and a compaction item.")
     incomplete_details = IncompleteDetails(allow_null=True, help_text="Why the summary is incomplete.")
     usage = ModelResponseUsage(help_text="The tokens that are charged.")
+
+
+# --- The events of a stream, under OpenAI's names ---------------------------------------------------------------------
+
+
+class _Event(Shape):
+    sequence_number = Count("The number of the event, from 0.")
+
+
+class _OfItem(_Event):
+    item_id = Text("The id of the item.")
+    output_index = Count("The place of the item in the output, from 0.")
+
+
+_OfResponse = shape("_OfResponse", _Event, response=ModelResponse(help_text="The response, as it is now."))
+_OfPart = shape("_OfPart", _OfItem, content_index=Count("The place of the part in the message, from 0."))
+_OfSummary = shape("_OfSummary", _OfItem, summary_index=Count("The place of the part in the summary, from 0."))
+
+
+def _event(kind: str, base: Described, about: str, name: str = "", /, **fields: Any) -> Described:
+    return variant(f"Response{name or component_name(kind)}Event", f"response.{kind}", base, about, **fields)
+
+
+@extend_schema_serializer(description="The event before the last of a stream that failed.")
+class ResponseErrorEvent(_Event):
+    type = Constant("error")
+    code = Text("For programs.")
+    message = Text("For people; the words may change.")
+    param = Text("The field or parameter that is wrong.", allow_null=True)
+    error = ErrorDetailsSerializer(help_text="The same again, for clients that look for it here.")
+
+
+STREAM_EVENT = one_of(
+    "ResponseStreamEvent",
+    [
+        _event("created", _OfResponse, "The first event."),
+        _event("in_progress", _OfResponse, "The second event."),
+        _event(
+            "output_item.added",
+            _Event,
+            "The beginning of an item.",
+            output_index=Count("The place of the item in the output, from 0."),
+            item=_output_item("The item, before it has text or arguments."),
+        ),
+        _event(
+            "content_part.added",
+            _OfPart,
+            "The beginning of a part of a message.",
+            part=_output_content("The part, before it has text."),
+        ),
+        _event("output_text.delta", _OfPart, "More text.", "TextDelta", delta=Text("More text."), logprobs=_token_logprobs()),
+        _event(
+            "output_text.annotation.added",
+            _OfPart,
+            "What a text cites.",
+            annotation_index=Count("The place of the annotation, from 0."),
+            annotation=AnyObject("As OpenAI sends it."),
+        ),
+        _event(
+            "output_text.done",
+            _OfPart,
+            "The end of a text.",
+            "TextDone",
+            text=Text("The whole text."),
+            logprobs=_token_logprobs(),
+        ),
+        _event("refusal.delta", _OfPart, "More of what the model says instead, because it refuses.", delta=Text("More text.")),
+        _event("refusal.done", _OfPart, "The end of a refusal.", refusal=Text("The whole text.")),
+        _event("content_part.done", _OfPart, "The end of a part of a message.", part=_output_content("The whole part.")),
+        _event(
+            "reasoning_summary_part.added",
+            _OfSummary,
+            "The beginning of what the model shows of its thinking.",
+            part=ReasoningSummaryText(help_text="The part, before it has text."),
+        ),
+        _event("reasoning_summary_text.delta", _OfSummary, "More of the model's thinking.", delta=Text("More text.")),
+        _event("reasoning_summary_text.done", _OfSummary, "The end of the model's thinking.", text=Text("The whole text.")),
+        _event(
+            "reasoning_summary_part.done",
+            _OfSummary,
+            "The end of what the model shows of its thinking.",
+            part=ReasoningSummaryText(help_text="The whole part."),
+        ),
+        _event(
+            "function_call_arguments.delta", _OfItem, "More of the arguments of a function.", delta=Text("More of the JSON.")
+        ),
+        _event(
+            "function_call_arguments.done",
+            _OfItem,
+            "The end of the arguments of a function.",
+            name=Text("The function that the model calls."),
+            arguments=Text("A JSON object, as text."),
+        ),
+        _event(
+            "custom_tool_call_input.delta", _OfItem, "More of the input of a custom tool.", delta=Text("More of the input.")
+        ),
+        _event(
+            "custom_tool_call_input.done", _OfItem, "The end of the input of a custom tool.", input=Text("The whole input.")
+        ),
+        _event(
+            "output_item.done",
+            _Event,
+            "The end of an item.",
+            output_index=Count("The place of the item in the output, from 0."),
+            item=_output_item("The whole item."),
+        ),
+        _event("completed", _OfResponse, "The last event, with the whole reply and its usage."),
+        _event("incomplete", _OfResponse, "The last event of a reply that was cut short, with its usage."),
+        _event("failed", _OfResponse, "The last event of a stream that failed."),
+        ResponseErrorEvent,
+    ],
+)
 
 
 # --- Stored responses -------------------------------------------------------------------------------------------------

@@ -21,9 +21,14 @@ from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, TranslatedView, run_once_sent
 from completions.inbound.responses import background, compaction, history, keeping, reply
 from completions.inbound.responses import request as responses_request
-from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.keeping import Keeping
-from completions.inbound.responses.serializers import CompactedResponse, InputTokensCount, ModelResponse, ModelResponseRequest
+from completions.inbound.responses.serializers import (
+    STREAM_EVENT,
+    CompactedResponse,
+    InputTokensCount,
+    ModelResponse,
+    ModelResponseRequest,
+)
 from completions.inbound.responses.tools import Called
 from completions.relay import charge
 from completions.relay.dispatch import Dispatch
