@@ -154,7 +154,7 @@ class RequestView(RatedView):
             receive_body(request, body)
             with fair_queue.process_queue.start(key.pk):
                 raw = body.take()
-                yield key, self.parse(request, raw, body.work_bytes)[1]
+                yield key, self.parse(request, raw, strict_json.work_bytes(raw))[1]
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
@@ -271,7 +271,7 @@ class CompletionView(RequestView):
 
     def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
         raw = self.body.take()
-        work_bytes = self.body.work_bytes
+        work_bytes = strict_json.work_bytes(raw)
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
             early_refusal.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         fields, chat = self.parse(request, raw, work_bytes)

@@ -38,10 +38,8 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        body = Body(stream)
-        body.receive(stream)
-        text = body.take()
-        with large_work.turn(body.work_bytes) as pause:
+        text = read_body(stream)
+        with large_work.turn(work_bytes(text)) as pause:
             return loads(text, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
 
 
@@ -50,14 +48,13 @@ def uncounted(_arrived_bytes: int) -> None:
 
 
 class Body:
-    """The body of a request, measured once: its length and packing before it arrives, and the work of parsing it after.
+    """The body of a request, with its length and packing, which are known before it arrives.
 
     ``bytes_max`` is the maximum that it may take in memory. ``arrived`` is told how many bytes have.
     """
 
     arrived: Callable[[int], None] = staticmethod(uncounted)
     text = b""
-    work_bytes = 0
 
     def __init__(self, request: HttpRequest) -> None:
         """Raises an ApiError for what is certain to be refused."""
@@ -66,9 +63,7 @@ class Body:
         self.is_chunked = not self.is_plain and _is_chunked(request)
         self.length_bytes = 0 if self.is_chunked else _announced_bytes(request)
         self.packing = [] if self.is_plain else _codings(request)
-        self.bytes_max = self.length_bytes
-        if not self.is_plain:
-            self.bytes_max += settings.REQUEST_BYTES_MAX * (self.is_chunked + len(self.packing))
+        self.bytes_max = self.length_bytes + settings.REQUEST_BYTES_MAX * (self.is_chunked + len(self.packing))
 
     def receive(self, request: HttpRequest) -> None:
         """Read the body, within its bounds of bytes and time, and unpack it. Raises an ApiError."""
@@ -95,9 +90,8 @@ class Body:
         self.text = packed_bodies.unpack(body, self.packing, self.arrived)
 
     def take(self) -> bytes:
-        """Return the text, once, and measure its work. DRF's request keeps this object, and must not keep a large text."""
+        """Return the text, once. DRF's request keeps this object, and must not keep a large text."""
         text, self.text = self.text, b""
-        self.work_bytes = work_bytes(text)
         return text
 
 
