@@ -29,7 +29,7 @@ from completions.pricing.usage import Usage
 from completions.providers import base, embeddings, exchange, ignored_fields, wire
 from completions.providers.base import Adapter, FailureKind, ProviderFailed
 from completions.request import messages
-from completions.request.fields import check_object, refuse
+from completions.request.fields import Fields, check_object, refuse
 from gateway_project import errors, large_work
 from gateway_project.net import http
 from gateway_project.text import compact_json
@@ -48,7 +48,7 @@ class EchoAdapter(Adapter):
 
     def check(self, request: ChatRequest) -> None:
         base.refuse_unsupported(request)
-        _Script.read(request)
+        _read_script(request)
 
     def ignored_fields(self, call: Call) -> list[str]:
         return ignored_fields.find(call.request, _READ_FIELDS, ())
@@ -96,44 +96,34 @@ def _embedding(item: str | list[int], dimensions: int) -> "array[float]":
     return array("d", [number / length for number in numbers])
 
 
-@dataclass(frozen=True)
-class _Script:
-    """The ``echo`` object of a request."""
-
-    reply: str | None = None
-    delay_seconds: float = 0
-    status: int | None = None
-    break_after_tokens: int | None = None
-    report_usage: bool = True
-
-    @classmethod
-    def read(cls, request: ChatRequest) -> "_Script":
-        given = request.fields.get("echo")
-        if given is None:
-            return cls()
-        for name, value in check_object(given, "echo").items():
-            if name not in _SCRIPT_FIELDS:
-                refuse(f"echo.{name}", f"is unknown; there are {', '.join(_SCRIPT_FIELDS)}", quotes_request=True)
-            description, is_valid = _SCRIPT_FIELDS[name]
-            if not is_valid(value):
-                refuse(f"echo.{name}", f"must be {description}")
-        return cls(**given)
-
-
-_SCRIPT_FIELDS: dict[str, tuple[str, Any]] = {
-    "reply": ("a string", lambda value: isinstance(value, str)),
-    "delay_seconds": ("a number from 0 to 60", lambda value: type(value) in (int, float) and 0 <= value <= 60),
-    "status": ("an integer from 400 to 599", lambda value: type(value) is int and 400 <= value <= 599),
-    "break_after_tokens": ("an integer, 0 or more", lambda value: type(value) is int and value >= 0),
-    "report_usage": ("true or false", lambda value: isinstance(value, bool)),
+# Member of the ``echo`` object of a request -> its default, and what it must be.
+_MEMBERS: dict[str, tuple[Any, str, Callable[[Any], bool]]] = {
+    "reply": (None, "a string", lambda value: isinstance(value, str)),
+    "delay_seconds": (0, "a number from 0 to 60", lambda value: type(value) in (int, float) and 0 <= value <= 60),
+    "status": (None, "an integer from 400 to 599", lambda value: type(value) is int and 400 <= value <= 599),
+    "break_after_tokens": (None, "an integer, 0 or more", lambda value: type(value) is int and value >= 0),
+    "report_usage": (True, "true or false", lambda value: isinstance(value, bool)),
 }
+
+
+def _read_script(request: ChatRequest) -> Fields:
+    """Return the ``echo`` object of a request, with all members."""
+    given = request.fields.get("echo")
+    script = {} if given is None else check_object(given, "echo")
+    for name, value in script.items():
+        if name not in _MEMBERS:
+            refuse(f"echo.{name}", f"is unknown; there are {', '.join(_MEMBERS)}", quotes_request=True)
+        _, description, is_valid = _MEMBERS[name]
+        if not is_valid(value):
+            refuse(f"echo.{name}", f"must be {description}")
+    return {name: default for name, (default, _, _) in _MEMBERS.items()} | script
 
 
 @dataclass(frozen=True)
 class _Echo:
     """What a request is replied with. It is read at once, because the body is released while the echo waits."""
 
-    script: _Script
+    script: Fields
     tokens: list[str]
     finish_reason: str
     usage: Usage | None
@@ -141,17 +131,17 @@ class _Echo:
     @classmethod
     def read(cls, call: Call) -> "_Echo":
         """Raises ProviderFailed if the script says so."""
-        script = _Script.read(call.request)
-        if script.status is not None:  # further attempts, which fail in the same way, follow as they would elsewhere
-            refusal, kind = base.status_error(script.status, "the echo was told to refuse."), base.failure_kind(script.status)
-            raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=script.status)
+        script = _read_script(call.request)
+        if (status := script["status"]) is not None:  # further attempts, which fail in the same way, follow as elsewhere
+            refusal, kind = base.status_error(status, "the echo was told to refuse."), base.failure_kind(status)
+            raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=status)
         try:
             with large_work.turn(call.request.body.size_bytes) as pause:
-                reply = _last_user_text(call.request) if script.reply is None else script.reply
+                reply = _last_user_text(call.request) if script["reply"] is None else script["reply"]
                 tokens = list(islice(_tokens(reply), call.max_tokens + 1))
                 finish_reason = "length" if len(tokens) > call.max_tokens else "stop"
                 del tokens[call.max_tokens :]
-                usage = Usage(_count_prompt(call.request, pause), len(tokens)) if script.report_usage else None
+                usage = Usage(_count_prompt(call.request, pause), len(tokens)) if script["report_usage"] else None
         except http.Interrupted as error:
             raise exchange.interruption(error, upstream_worked=False) from error
         call.request.body.release()
@@ -167,13 +157,13 @@ def _generate(call: Call, echo: _Echo) -> Iterator[str | None]:
     script = echo.script
     deadline = min(time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS, call.until)
     for index, token in enumerate(echo.tokens):
-        if index == script.break_after_tokens:
+        if index == script["break_after_tokens"]:
             raise _failure(base.broke_off())
-        yield from _delay(script.delay_seconds, deadline)
+        yield from _delay(script["delay_seconds"], deadline)
         arrived_at = time.monotonic()
         yield token
         call.pace(time.monotonic() - arrived_at)
-    if script.break_after_tokens is not None:
+    if script["break_after_tokens"] is not None:
         raise _failure(base.broke_off())
 
 
