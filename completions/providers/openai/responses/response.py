@@ -55,7 +55,7 @@ class StreamReader(TranslatedStream):
 
     def __init__(self, seal: Seal | None = None, *, searches: bool = False, report: Report | None = None) -> None:
         super().__init__(report or Report())
-        self._searches = _Searches() if searches else None
+        self._searches = searches
         self._reasoning = _Reasoning(seal)
 
     def _read(self, event: Fields) -> list[Chunk]:
@@ -80,7 +80,7 @@ class StreamReader(TranslatedStream):
                 return self._end(event["response"])
             case "response.failed":
                 response = event["response"]
-                raise read_error(response.get("error") or {}, _usage(response, self._searches, self._report))
+                raise read_error(response.get("error") or {}, _usage(response, self._report, searches=self._searches))
             case "error":
                 raise read_error(event.get("error") or event)
             case _ if isinstance(response := event.get("response"), dict):  # it has begun: OpenAI's word is what was asked for
@@ -102,14 +102,14 @@ class StreamReader(TranslatedStream):
             return self._detailed(self._reasoning.end(item))
         if item["type"] == _SEARCH and self._searches:
             self._begins = True
-            return [*self._begin(), _chunk({"web_searches": [self._searches.add(item)]})]
+            return [*self._begin(), _chunk({"web_searches": [_search(item, self._report)]})]
         call = self._calls.get(index)
         if call and not call.has_input:  # some servers tell the input of a call at its end alone
             return self._called(index, item[call.member])
         return []
 
     def _end(self, response: Fields) -> list[Chunk]:
-        usage = _usage(response, self._searches, self._report)
+        usage = _usage(response, self._report, searches=self._searches)
         reason = _finish_reason(response, has_calls=bool(self._calls))
         chunks = [*self._begin(), _chunk({}, finish_reason=reason), *self._usage(usage)]
         self.has_finish_reason = self.has_ended = True
@@ -131,29 +131,23 @@ class _Reasoning(PlacedReasoning):
 # --- Searches ---------------------------------------------------------------------------------------------------
 
 
-class _Searches:
-    """The searches of the web of one reply. No usage says how many there were: each is an item.
+def _search(item: Fields, report: Report) -> Fields:
+    """Count a search of the web. Return what the caller is told of it. No usage says how many there were: each is an item.
 
     A page that is opened, or searched itself, is an item of the same type, and costs no more than its tokens. Neither does a
     search that failed.
     """
+    given = item.get("action")
+    action: Fields = given if isinstance(given, dict) else {"type": "search"}
+    report.results += action.get("type", "search") == "search" and item.get("status") != "failed"
+    return {"action": action}
 
-    def __init__(self) -> None:
-        self.number = 0
 
-    def add(self, item: Fields) -> Fields:
-        """Count an item. Return what the caller is told of it."""
-        given = item.get("action")
-        action: Fields = given if isinstance(given, dict) else {"type": "search"}
-        self.number += action.get("type", "search") == "search" and item.get("status") != "failed"
-        return {"action": action}
-
-    def read(self, items: list[Fields]) -> Fields:
-        """Count those of a whole reply. Return them, and what its text cites, as members of chat's message."""
-        found = [self.add(item) for item in items if item["type"] == _SEARCH]
-        parts = [part for item in items if item["type"] == "message" for part in item["content"]]
-        cited = [each for part in parts for each in _citations(part.get("annotations"))]
-        return {"web_searches": found, "annotations": cited}
+def _found(items: list[Fields], report: Report) -> Fields:
+    """Count the searches of a whole reply. Return them, and what its text cites, as members of chat's message."""
+    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+    cited = [each for part in parts for each in _citations(part.get("annotations"))]
+    return {"web_searches": [_search(item, report) for item in items if item["type"] == _SEARCH], "annotations": cited}
 
 
 def _citations(annotations: Any) -> list[Fields]:
@@ -166,21 +160,21 @@ def _citations(annotations: Any) -> list[Fields]:
 
 def parse_reply(body: bytes, seal: Seal | None = None, *, searches: bool = False, report: Report | None = None) -> WholeReply:
     """Return the reply in a response object. Raises UnusableResponse."""
+    report = report or Report()
     try:
         reply = wire.parse_json(body)
         if error := reply.get("error"):
             raise read_error(error if isinstance(error, dict) else {"message": error})
         message, logprobs = _message(reply["output"], seal)
-        found = _Searches() if searches else None
-        if found:
-            message |= found.read(reply["output"])
+        if searches:
+            message |= _found(reply["output"], report)
         reason = _finish_reason(reply, has_calls=bool(message.get("tool_calls")))
         text_bytes = wire.generated_bytes(message)
     except wire.MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
     choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=_usage(reply, found, report or Report()), text_bytes=text_bytes)
+    return WholeReply(choices, usage=_usage(reply, report, searches=searches), text_bytes=text_bytes)
 
 
 def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | None]:
@@ -249,10 +243,9 @@ def _token(token: Fields) -> Fields:
 # --- Usage and errors -------------------------------------------------------------------------------------------
 
 
-def _usage(response: Fields, searches: "_Searches | None", report: Report) -> Usage | None:
+def _usage(response: Fields, report: Report, *, searches: bool) -> Usage | None:
     report.note_tier("service_tier", response.get("service_tier"))
-    if searches:
-        report.results, report.is_number_of_searches_final = searches.number, False
+    report.is_number_of_searches_final = not searches
     return report.add(response.get("usage"))
 
 
