@@ -184,23 +184,14 @@ class _Thinking(PlacedReasoning):
         self.index += 1
         return detail(self._sealed({"block": kept}), _FORMAT, self.index - 1)
 
-    def whole(self, blocks: list[Fields]) -> list[Fields]:
-        """Return the details of a whole reply: of each block its text, and its seal if that is not the text's signature."""
-        details, characters, calls = list[Fields](), 0, 0
-        for block in blocks:
-            match block["type"]:
-                case "text":
-                    characters += len(block["text"])
-                case "tool_use":
-                    calls += 1
-                case "thinking" | "redacted_thinking" as kind:
-                    self.begin_block(block, (characters, calls))
-                    index, sealed = self.index, self.end() or {}
-                    if kind == "thinking":
-                        signature = sealed.get("signature", "")
-                        details.append(sealed_reasoning.text_detail(block["thinking"], _FORMAT, index, signature))
-                    details += [sealed] if "data" in sealed else []
-        return details
+    def whole(self, block: Fields, at: tuple[int, int]) -> list[Fields]:
+        """Return the details of a whole block: its text, and its seal if that is not the text's signature."""
+        self.begin_block(block, at)
+        index, sealed = self.index, self.end() or {}
+        details = [sealed] if "data" in sealed else []
+        if block["type"] != "thinking":
+            return details
+        return [sealed_reasoning.text_detail(block["thinking"], _FORMAT, index, sealed.get("signature", "")), *details]
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
@@ -234,16 +225,21 @@ def parse_message(body: bytes, report: Report | None = None) -> WholeReply:
 
 def _message(blocks: list[Fields], seal: Seal | None) -> Fields:
     """Return OpenAI's message. Thinking is not content, and OpenAI's message has no place for blocks of other types."""
-    text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    thinking = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")
-    ids, calls = set[str](), list[Fields]()
+    text = thinking = ""
+    ids, calls, details = set[str](), list[Fields](), list[Fields]()
+    sealing = _Thinking(seal) if seal else None
     for block in blocks:
-        if block["type"] == "tool_use":
-            if not isinstance(block["name"], str):
-                raise TypeError("a tool without a name")
-            function = {"name": block["name"], "arguments": compact_json.dumps_text(block["input"])}
-            calls.append({"id": wire.own_id(block["id"], ids), "type": "function", "function": function})
-    details = _Thinking(seal).whole(blocks) if seal else []
+        match block["type"]:
+            case "text":
+                text += block["text"]
+            case "tool_use":
+                if not isinstance(block["name"], str):
+                    raise TypeError("a tool without a name")
+                function = {"name": block["name"], "arguments": compact_json.dumps_text(block["input"])}
+                calls.append({"id": wire.own_id(block["id"], ids), "type": "function", "function": function})
+            case "thinking" | "redacted_thinking" as kind:
+                thinking += block["thinking"] if kind == "thinking" else ""
+                details += sealing.whole(block, (len(text), len(calls))) if sealing else []
     return {
         "role": "assistant",
         "content": None if calls and not text else text,
