@@ -7,7 +7,7 @@ lists. Fields without a share in the hold are never sent.
 """
 
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 
 from completions.chat import NO_RULES, Call, ChatRequest, Route
 from completions.providers import call_ids, custom_tools, sealed_reasoning
@@ -180,7 +180,7 @@ def _unsent_fields(call: Call) -> list[str]:
     if "reasoning_content" in sent_in_messages and not call.request.contents.message_fields.isdisjoint(sealed_reasoning.FIELDS):
         sent_in_messages |= {"reasoning"} if _lost_reasoning(call) else sealed_reasoning.FIELDS
     documented = _documented_fields(call.request, quirk) if quirk.stores_metadata else quirk.documented_fields
-    return find(call.request, _with_honoured(documented), sent_in_messages, in_blocks)
+    return find(call.request, HONOURED | documented, sent_in_messages, in_blocks)
 
 
 def _lost_reasoning(call: Call) -> list[str]:
@@ -251,11 +251,6 @@ def _documented_fields(request: ChatRequest, quirk: Quirk) -> frozenset[str]:
     """Return the fields of the body that the provider takes in this request: metadata only of what it is to store."""
     is_stored = "metadata" not in request.fields or request.fields.get("store")
     return quirk.documented_fields if is_stored else quirk.documented_fields - {"metadata"}
-
-
-@cache
-def _with_honoured(documented_fields: frozenset[str]) -> frozenset[str]:
-    return HONOURED | documented_fields
 
 
 def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
