@@ -165,7 +165,7 @@ TEMPLATES: list[dict[str, Any]] = [
 # --- PostgreSQL and Redis ----------------------------------------------------------------------------------------
 
 DATABASE_POOL_SIZE = environment.integer("GATEWAY_DATABASE_POOL_SIZE", 8, minimum=0, maximum=200)
-DATABASE_ROUTERS = ["gateway_project.cells.migration.CellRouter"]
+DATABASE_ROUTERS = ["gateway_project.cells.structure.CellRouter"]
 DATABASES = {"default": pool.configuration(environment.text("DATABASE_URL"), pool_size=DATABASE_POOL_SIZE)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -31,7 +31,7 @@ from rankings.models import Entry, Snapshot, Source, SourceState, Standing
 from rankings.publishing import doubts, publication
 from rankings.sources import registry
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, SourceAccess, SourceRun, Unchanged
-from rankings.sources.client import ImplausibleData, SourceClient, SourceFailed
+from rankings.sources.documents import ImplausibleData, SourceClient, SourceFailed
 
 logger = logging.getLogger("gateway.rankings")
 

@@ -7,7 +7,6 @@ users, the catalog, the rankings, and the directory, which says where accounts a
 - ``models``       Cell; the directory: AccountPlace, UserPlace, Reference; and SignedDay
 - ``directory``    finds the cells of accounts; ReferredModel: a table whose rows are looked up before their account is known
 - ``citus``        what Citus is told, where it is installed
-- ``structure``    adds a cell: SQL that makes its tables
-- ``migration``    applies migrations to all cells
+- ``structure``    adds a cell: SQL that makes its tables; applies migrations to all cells
 - ``moving``       moves the rows of an account to another cell
 """

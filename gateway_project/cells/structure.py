@@ -1,4 +1,4 @@
-"""Adds a cell: makes its tables like those of the first cell, with columns, constraints, indexes, triggers and rights.
+"""Adds and migrates a cell: its tables are like those of the first, with columns, constraints, indexes, triggers and rights.
 
 Indexes and constraints keep their names, so that migrations find them. A trigger's function is a copy in the cell's schema that
 always looks there first: it finds the cell's rows wherever it runs. The ids that a cell counts begin at a number of its own, so
@@ -7,10 +7,11 @@ that an account keeps its rows' ids when it moves.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from django.apps import apps
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.models import Max
 
 from gateway_project.cells import citus
@@ -157,3 +158,42 @@ def fill_directory() -> None:
         for statement in _PLACES:
             cell.execute(statement, [cell.current()])
         cell.execute(f"INSERT INTO cells_reference (kind, value, account_id) {references_sql()} ON CONFLICT DO NOTHING")
+
+
+class CellRouter:
+    """Applies the migrations of owned tables to each cell, which records them. A new cell begins with those of the first.
+
+    In a cell that is not the first, it leaves out operations that are not on owned tables. Operations that run SQL or Python
+    say what they are about: ``hints={"is_owned": True}``.
+    """
+
+    def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: Any) -> bool | None:
+        if cell.current() == cell.FIRST:
+            return None
+        if model_name is None:
+            return bool(hints.get("is_owned"))
+        with suppress(LookupError):  # of a former model
+            if issubclass(apps.get_model(app_label, model_name), OwnedModel):
+                return True
+        if (model := hints.get("model")) is None:
+            return False
+        with connections[db].cursor() as cursor:
+            cursor.execute("SELECT to_regclass(%s)", [f"{cell.schema(cell.current())}.{model._meta.db_table}"])
+            return cursor.fetchone()[0] is not None
+
+
+def added_cells(alias: str) -> list[int]:
+    """Return the cells that a database has beside the first, whether they serve yet or not."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            "SELECT nspname FROM pg_class JOIN pg_namespace AS schemas ON schemas.oid = relnamespace"
+            " WHERE relname = 'django_migrations' AND nspname ~ '^cell_[0-9]{2,}$' AND nspname <> %s",
+            [cell.schema(cell.FIRST)],
+        )
+        return sorted(int(name.removeprefix("cell_")) for (name,) in cursor.fetchall())
+
+
+def finish(number: int) -> None:
+    """Let functions that a migration has replaced look into their cell again, if there are several."""
+    if number != cell.FIRST or added_cells(DEFAULT_DB_ALIAS):
+        fix_functions(number)

@@ -5,6 +5,5 @@
 - ``internal``, ``lmsys_arena``, ``huggingface``, ``artificial_analysis``, ``openrouter``   a source each: everything that
   the rest of the app has to know of it, as its ``SPEC``
 - ``base``       what a spec consists of, and what reading a source returns
-- ``documents``  checked access to the values of a source's JSON
-- ``client``     HTTP requests: JSON, bounded in time, size and attempts
+- ``documents``  HTTP requests for JSON, bounded in time, size and attempts; checked access to its values
 """

@@ -9,7 +9,7 @@ from rankings import environment
 from rankings.models import Source, Standing
 from rankings.sources import base, documents
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
-from rankings.sources.client import ImplausibleData, SourceClient, SourceFailed
+from rankings.sources.documents import ImplausibleData, SourceClient, SourceFailed
 
 BOARDS = {Category.GENERAL: "artificial_analysis_intelligence_index", Category.CODING: "artificial_analysis_coding_index"}
 KEY_KIND = "aa_id"

@@ -22,7 +22,7 @@ from completions.models import Category
 from gateway_project.net.background_http import AccessDenied, NotFound
 from rankings.environment import Setting
 from rankings.models import Source, Standing
-from rankings.sources.client import SourceClient
+from rankings.sources.documents import SourceClient
 
 T = TypeVar("T")
 

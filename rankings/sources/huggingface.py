@@ -8,7 +8,7 @@ from rankings import environment
 from rankings.models import Source, Standing
 from rankings.sources import base, documents
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
-from rankings.sources.client import ImplausibleData
+from rankings.sources.documents import ImplausibleData
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from rankings import environment
 from rankings.models import Source, Standing
 from rankings.sources import base, documents, huggingface
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
-from rankings.sources.client import ImplausibleData, SourceClient, SourceFailed
+from rankings.sources.documents import ImplausibleData, SourceClient, SourceFailed
 
 DATASET = "lmarena-ai/leaderboard-dataset"
 CONFIG = "text_style_control"  # the board that arena.ai shows

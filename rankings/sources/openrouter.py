@@ -14,7 +14,7 @@ from rankings import environment
 from rankings.models import Source, Standing
 from rankings.sources import base, documents
 from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures
-from rankings.sources.client import ImplausibleData, SourceClient
+from rankings.sources.documents import ImplausibleData, SourceClient
 
 # None: of everything. The others are samples, and weekly.
 BOARDS = {Category.GENERAL: None, Category.CODING: "programming", Category.CREATIVE: "roleplay"}

@@ -16,7 +16,7 @@ from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations import Migration
 
-from gateway_project.cells import migration
+from gateway_project.cells import structure
 from gateway_project.db import cell, direct_connections, pool, schema_snapshot
 
 LOCK_SECONDS, PAUSE_SECONDS, TRIES = 2, 3, 60
@@ -64,7 +64,7 @@ class Command(migrate.Command):
                 if has_loaded and options["verbosity"]:
                     self.stdout.write("The database is empty. Created all tables from schema.sql.")
                 self._migrate_cell(cell.FIRST, args, options)
-                for number in migration.added_cells(connection.alias):
+                for number in structure.added_cells(connection.alias):
                     self.stdout.write(f"Cell {number}:")
                     self._migrate_cell(number, args, options)
             finally:
@@ -75,7 +75,7 @@ class Command(migrate.Command):
     def _migrate_cell(self, number: int, args: Any, options: dict[str, Any]) -> None:
         with cell.use(number):
             self._repeat(lambda: super(Command, self).handle(*args, **options), self._may_run_again)
-            migration.finish(number)
+            structure.finish(number)
             with connections[options["database"]].cursor() as cursor:
                 cursor.execute(_GRANTEES, [list(APPEND_ONLY)])
                 for table, role in cursor.fetchall():  # both are quoted where need be

@@ -6,7 +6,7 @@ How documents are requested is tested in ``tests/gateway_project/net/test_backgr
 import pytest
 
 from gateway_project.net.background_http import AccessDenied, FetchFailed, InvalidDocument, NotFound
-from rankings.sources.client import SourceClient
+from rankings.sources.documents import SourceClient
 from tests.rankings.source_server import Reply
 
 PATH = "/hub/anything"
