@@ -18,12 +18,7 @@ class CompletionsConfig(app_config.GatewayApp):
     def facts(self) -> Iterable[Any]:
         from completions import facts
 
-        return facts.FACTS
-
-    def host_gauges(self) -> Iterable[Any]:
-        from completions import facts
-
-        return facts.HOST_GAUGES
+        return [*facts.FACTS, *facts.HOST_GAUGES]
 
     def audit(self) -> app_config.Audit:
         from completions import audit

@@ -32,11 +32,7 @@ class GatewayApp(AppConfig):
         return Desk()
 
     def facts(self) -> Iterable[Any]:
-        """Return the ``monitoring.facts.Fact`` of the database."""
-        return ()
-
-    def host_gauges(self) -> Iterable[Any]:
-        """Return the ``monitoring.facts.HostGauge`` of what only a host itself can measure."""
+        """Return each ``monitoring.facts.Fact`` of the database, and ``HostGauge`` of what only a host itself can measure."""
         return ()
 
     def audit(self) -> Audit:

@@ -16,8 +16,8 @@ def declared_metrics() -> dict[str, str]:
         if isinstance(metric, MetricWrapperBase):
             [family] = metric.describe()
             declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
-    declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared()}
-    declared |= {gauge.name: "host" for gauge in facts.host_gauges()}
+    declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared(facts.Fact)}
+    declared |= {gauge.name: "host" for gauge in facts.declared(facts.HostGauge)}
     gauge = re.compile(r'_gauge\("(gateway_\w+)".*?(?:\["(\w+)"\]\))?$', re.MULTILINE)
     declared |= dict(gauge.findall(Path(collector.__file__).read_text()))
     return declared

@@ -9,7 +9,7 @@ class MonitoringConfig(app_config.GatewayApp):
     label = "monitoring"
 
     def ready(self) -> None:
-        from gateway_project.monitoring import checks, collector  # noqa: F401  the first registers what it declares
+        from gateway_project.monitoring import collector  # which loads the checks of ``processes``, too
 
         metrics.shared.register(collector.FactsCollector())
 

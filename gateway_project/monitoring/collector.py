@@ -1,32 +1,67 @@
-"""The facts of the database, the broker's queue and the hosts' gauges, as Prometheus metrics."""
+"""The facts of the database, the broker's queue and the hosts' gauges, as Prometheus metrics.
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+A scrape must end while the database or the broker does not answer, in processes with and without an event loop. So one thread
+for each ``Reading`` reads, once for all who ask within a few seconds, and the scrape waits for it for a bounded time.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
 from django.db import transaction
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gateway_project import installation
+from gateway_project import errors, installation
 from gateway_project.db import cell, everywhere, pool
 from gateway_project.monitoring import facts, processes
 from gateway_project.monitoring.models import Process
-from gateway_project.monitoring.readings import Reading
 
+Value = TypeVar("Value")
+
+logger = logging.getLogger("gateway.metrics")
+
+WAIT_SECONDS = 3.0
+KEPT_SECONDS = 5.0
 QUEUE = "celery"  # Celery's default
 _STATEMENT_SECONDS = 2
 _BROKER_SECONDS = 1
 
 
-@dataclass(frozen=True)
-class Facts:
-    """The facts, the gauges of each host by name as it last reported them, and which cells answer."""
+class Reading(Generic[Value]):
+    """What ``read`` returns. It may raise anything; ``what`` names it in the log."""
 
-    metrics: list[GaugeMetricFamily]
-    hosts: dict[str, dict[str, int]]
-    cells: dict[int, bool]
+    def __init__(self, what: str, read: Callable[[], Value]) -> None:
+        self._what, self._read = what, read
+        self._lock = threading.Lock()
+        self._value: Value | None = None
+        self._begun_at = self._ended_at = -math.inf
+        self._ended = threading.Event()
+        self._ended.set()
+
+    def latest(self) -> Value | None:
+        """Return the reading of the last KEPT_SECONDS, or a new one. None: reading failed, or takes too long."""
+        with self._lock:
+            if self._ended.is_set() and time.monotonic() - self._ended_at > KEPT_SECONDS:
+                self._begun_at = time.monotonic()
+                self._ended.clear()
+                threading.Thread(target=self._run, name=f"reading of {self._what}", daemon=True).start()
+        left_seconds = max(0.0, self._begun_at + WAIT_SECONDS - time.monotonic())
+        return self._value if self._ended.wait(left_seconds) else None
+
+    def _run(self) -> None:
+        try:
+            self._value = self._read()
+        except Exception as error:  # a scrape shows everything else, whatever is wrong here
+            self._value = None
+            logger.warning("cannot read %s for the metrics: %s", self._what, errors.reason(error))
+        finally:
+            self._ended_at = time.monotonic()
+            self._ended.set()
 
 
 class FactsCollector(Collector):
@@ -40,10 +75,11 @@ class FactsCollector(Collector):
         yield _gauge("gateway_build_info", "1, for the version that replies.", [[installation.VERSION, 1]], ["version"])
         found = self._database.latest()
         yield _gauge("gateway_database_up", "1 if the facts of the database could be read, else 0.", [[found is not None]])
-        yield from found.metrics if found else ()
-        cells = [[str(number), is_up] for number, is_up in found.cells.items()] if found else []
-        yield _gauge("gateway_cell_up", "1 for a cell that answers, else 0, where there are several.", cells, ["cell"])
-        yield from _host_gauges(found.hosts if found else {})
+        metrics, hosts, cells = found or ([], {}, {})
+        yield from metrics
+        rows = [[str(number), is_up] for number, is_up in cells.items()]
+        yield _gauge("gateway_cell_up", "1 for a cell that answers, else 0, where there are several.", rows, ["cell"])
+        yield from _host_gauges(hosts)
         if settings.REDIS_URL:
             waiting = self._broker.latest()
             yield _gauge("gateway_broker_up", "1 if Celery's broker could be read, else 0.", [[waiting is not None]])
@@ -62,15 +98,16 @@ def _gauge(name: str, help: str, rows: Iterable[Sequence[Any]], labels: Sequence
 def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFamily]:
     """Yield what hosts measured: this one now, the others when they last reported."""
     hosts = {**reported, processes.host(): processes.measure()}
-    for gauge in facts.host_gauges():
+    for gauge in facts.declared(facts.HostGauge):
         rows = [[host, values[gauge.name]] for host, values in sorted(hosts.items()) if gauge.name in values]
         yield _gauge(gauge.name, gauge.help, rows, ["host"])
 
 
-def _read_facts() -> Facts:
+def _read_facts() -> tuple[list[GaugeMetricFamily], dict[str, dict[str, int]], dict[int, bool]]:
+    """Return the facts, the gauges of each host by name as it last reported them, and which cells answer."""
     try:
         with pool.time_limit():
-            return Facts([read(fact) for fact in facts.declared()], _reported_gauges(), everywhere.answers())
+            return [read(fact) for fact in facts.declared(facts.Fact)], _reported_gauges(), everywhere.answers()
     finally:
         pool.release_connection()
 

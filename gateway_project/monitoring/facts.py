@@ -6,7 +6,7 @@ host when it reports.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 
@@ -38,13 +38,12 @@ class HostGauge:
     read: Callable[[], int]
 
 
-def declared() -> list[Fact]:
-    """Return the facts of all apps, in the apps' order."""
-    return [fact for app in app_config.installed() for fact in app.facts()]
+Kind = TypeVar("Kind", Fact, HostGauge)
 
 
-def host_gauges() -> list[HostGauge]:
-    return [gauge for app in app_config.installed() for gauge in app.host_gauges()]
+def declared(kind: type[Kind]) -> list[Kind]:
+    """Return what all apps declare of this kind, in the apps' order."""
+    return [fact for app in app_config.installed() for fact in app.facts() if isinstance(fact, kind)]
 
 
 def last_end_statement(task: str) -> str:

@@ -1,23 +1,34 @@
-"""The report of each running process: a row with its host, fingerprints of its secrets, and the measurements of the host."""
+"""The report of each running process: a row with its host, fingerprints of its secrets, and the measurements of the host.
 
+Processes compare fingerprints, from which no secret can be found: W009 tells of a secret that one uses and another does not
+have, as in a rotation that skipped a step. The second cannot read what the first encrypts: repetitions of its requests fail
+there, as do its new API keys.
+"""
+
+import hmac
 import logging
 import os
 import socket
 import threading
 import time
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from django.conf import settings
+from django.core.checks import CheckMessage, Tags, Warning, register
+from django.db import ProgrammingError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from gateway_project.db import pool, repetition
-from gateway_project.monitoring import facts, rotation
+from gateway_project.monitoring import facts
 from gateway_project.monitoring.models import Process
 
 logger = logging.getLogger("gateway.processes")
+_secrets_logger = logging.getLogger("gateway.secrets")
 
 INTERVAL_SECONDS = 10
+_SECRETS = {"encryption_keys": "GATEWAY_ENCRYPTION_KEYS", "peppers": "GATEWAY_KEY_PEPPERS"}  # the settings, by column
 
 
 def host() -> str:
@@ -27,7 +38,7 @@ def host() -> str:
 
 def measure() -> dict[str, int]:
     """Return what only this host can measure, by the name of the metric."""
-    return {gauge.name: gauge.read() for gauge in facts.host_gauges()}
+    return {gauge.name: gauge.read() for gauge in facts.declared(facts.HostGauge)}
 
 
 def this_process(role: str) -> Process:
@@ -36,9 +47,14 @@ def this_process(role: str) -> Process:
         host=host(),
         role=role,
         pid=os.getpid(),
-        encryption_keys=rotation.fingerprints(settings.ENCRYPTION_KEYS),
-        peppers=rotation.fingerprints(settings.KEY_PEPPERS),
+        encryption_keys=fingerprints(settings.ENCRYPTION_KEYS),
+        peppers=fingerprints(settings.KEY_PEPPERS),
     )
+
+
+def fingerprints(secrets: Iterable[str]) -> list[str]:
+    """Return a fingerprint of each: 16 hexadecimal digits of an HMAC whose key is the secret itself."""
+    return [hmac.digest(secret.encode(), b"gateway: fingerprint of a secret", "sha256").hex()[:16] for secret in secrets]
 
 
 def report_regularly(role: str) -> None:
@@ -47,11 +63,12 @@ def report_regularly(role: str) -> None:
 
 
 def _report_regularly(process: Process) -> NoReturn:
-    warnings = rotation.Warnings(process)
+    logged: list[str] = []
 
     def report_and_warn() -> None:
+        nonlocal logged
         report(process)
-        warnings.log(list(Process.objects.alive()))
+        logged = warn(process, Process.objects.alive(), logged)
 
     while True:
         repetition.attempt(report_and_warn, logger=logger, failure="cannot report this process")
@@ -65,3 +82,47 @@ def report(process: Process) -> None:
         Process.objects.bulk_create([process], update_conflicts=True, unique_fields=["id"], update_fields=["seen_at", "gauges"])
         ended = Q(host=process.host, seen_at__lt=Now() - Process.ALIVE) | Q(seen_at__lt=Now() - Process.KEPT)
         Process.objects.filter(ended).delete()
+
+
+def warn(process: Process, running: Iterable[Process], logged: list[str]) -> list[str]:
+    """Log which secrets of ``process`` others lack, unless this is what was ``logged`` last. Return it."""
+    found = [warning for users, warning in _missing_secrets(list(running)) if process in users]
+    if found != logged:
+        for line in found or ["Every running process has the secrets that this one uses."]:
+            _secrets_logger.warning("gateway.W009: %s", line)
+    return found
+
+
+@register(Tags.database)
+def check_secrets(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """W009: a process, or this command, uses a secret first that another process does not have."""
+    if "default" not in (databases or []):
+        return []
+    try:
+        with transaction.atomic():
+            running = list(Process.objects.alive())
+    except ProgrammingError:  # not migrated yet
+        return []
+    found = _missing_secrets([*running, this_process("this command")])
+    return [Warning(warning, hint=_HINT, id="gateway.W009") for _, warning in found]
+
+
+_HINT = (
+    "Put the secret at the end of the list there and restart those processes: step 1 of rotating secrets in"
+    " docs/operating/deploying.md comes before step 2, on every host."
+)
+
+
+def _missing_secrets(processes: Sequence[Process]) -> Iterator[tuple[list[Process], str]]:
+    """Yield the users of each secret that one process uses for what is new and another lacks, and a warning in words."""
+    for column, setting in _SECRETS.items():
+        lists = [(process, getattr(process, column)) for process in processes]
+        for used in sorted({secrets[0] for _, secrets in lists if secrets}):
+            users = [process for process, secrets in lists if secrets and secrets[0] == used]
+            without = [process for process, secrets in lists if used not in secrets]
+            if without:
+                yield users, f"The first of {setting} at {_names(users)} is missing at {_names(without)}."
+
+
+def _names(processes: Iterable[Process]) -> str:
+    return ", ".join(sorted({str(process) for process in processes}))

@@ -10,14 +10,14 @@ from typing import Any
 def shorten() -> None:
     """Let this process do often what it otherwise does every few seconds."""
     from completions.charging.recovery import checkpoints, drains
-    from gateway_project.monitoring import processes, readings
-    from keys.refusal_history import collector
+    from gateway_project.monitoring import collector, processes
+    from keys.refusal_history import collector as refusals
 
     _set(checkpoints, "INTERVAL_SECONDS", 0.5)
     _set(drains, "INTERVAL_SECONDS", 0.5)
-    _set(collector, "WRITE_SECONDS", 0.5)
+    _set(refusals, "WRITE_SECONDS", 0.5)
     _set(processes, "INTERVAL_SECONDS", 1)
-    _set(readings, "KEPT_SECONDS", 0.2)
+    _set(collector, "KEPT_SECONDS", 0.2)
 
 
 def end_soon() -> None:

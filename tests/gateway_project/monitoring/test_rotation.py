@@ -7,7 +7,7 @@ import pytest
 from django.core.checks import run_checks
 from django.db.models.functions import Now
 
-from gateway_project.monitoring import collector, facts, processes, rotation
+from gateway_project.monitoring import collector, facts, processes
 from gateway_project.monitoring.models import Process
 
 OLD, NEW = "o" * 44, "n" * 44
@@ -86,11 +86,11 @@ def test_a_process_that_does_not_run_any_more_lacks_nothing(db, settings, settin
 
 def test_a_process_logs_once_what_others_lack_and_once_that_they_have_it(db, settings, setting, caplog):
     a = run_host(settings, setting, "a", "NEW,OLD")
-    warnings = rotation.Warnings(a)
+    logged = []
     for lacking in ("OLD", "OLD", "OLD,NEW", "OLD,NEW"):
         Process.objects.filter(host="b").delete()
         run_host(settings, setting, "b", lacking)
-        warnings.log(list(Process.objects.alive()))
+        logged = processes.warn(a, Process.objects.alive(), logged)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (
             logging.WARNING,
@@ -101,7 +101,7 @@ def test_a_process_logs_once_what_others_lack_and_once_that_they_have_it(db, set
 
 
 def test_fingerprints_tell_secrets_apart_and_do_not_contain_them():
-    prints = rotation.fingerprints([OLD, NEW, OLD])
+    prints = processes.fingerprints([OLD, NEW, OLD])
     assert prints[0] == prints[2] != prints[1]
     assert [len(each) for each in prints] == [16, 16, 16]
     assert not any(OLD[:4] in each or NEW[:4] in each for each in prints)

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway_project.monitoring import readings
-from gateway_project.monitoring.readings import Reading
+from gateway_project.monitoring import collector
+from gateway_project.monitoring.collector import Reading
 from tests import waiting
 
 
@@ -28,7 +28,7 @@ def test_who_asks_at_the_same_time_or_soon_after_shares_a_reading():
 
 
 def test_an_old_reading_is_made_anew(monkeypatch):
-    monkeypatch.setattr(readings, "KEPT_SECONDS", -1)
+    monkeypatch.setattr(collector, "KEPT_SECONDS", -1)
     numbers = iter(range(3))
     reading = Reading("something", lambda: next(numbers))
     assert [reading.latest() for _ in range(3)] == [0, 1, 2]
@@ -44,7 +44,7 @@ def test_an_error_is_logged_and_gives_nothing(caplog, error):
 
 
 def test_what_hangs_gives_nothing_and_is_not_begun_twice(monkeypatch):
-    monkeypatch.setattr(readings, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(collector, "WAIT_SECONDS", 0.01)
     begun, hangs = [], threading.Event()
 
     def read():

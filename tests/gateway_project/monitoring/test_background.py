@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway_project.monitoring import worker_endpoint
+from gateway_project.monitoring import background
 from tests.gateway_project.local.launch import free_port
 
 SECRET = "m" * 40
@@ -17,7 +17,7 @@ SECRET = "m" * 40
 @pytest.fixture
 def ask(db):
     port = free_port()
-    server = worker_endpoint.start("127.0.0.1", port)
+    server = background.serve_metrics("127.0.0.1", port)
     assert server
 
     def send(path, **headers):
@@ -51,7 +51,7 @@ def test_the_secret_is_asked_for_where_it_is_set(ask, settings):
 
 def test_an_address_that_is_taken_is_logged_and_the_worker_goes_on(caplog):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        assert worker_endpoint.start("127.0.0.1", taken.getsockname()[1]) is None
+        assert background.serve_metrics("127.0.0.1", taken.getsockname()[1]) is None
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert record.getMessage().startswith("the worker cannot serve /metrics at 127.0.0.1:")
