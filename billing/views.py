@@ -13,14 +13,13 @@ from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
 from gateway_project import errors
 from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 
 _ERRORS = specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
 
 
 class BalanceView(APIView):
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="retrieveBalance",
         summary="Retrieve the balance",
         description="The account's balance. Holds of running requests are not subtracted.",
@@ -34,7 +33,7 @@ class LedgerView(FilteredView):
     queryset = LedgerEntry.objects.none()
     filterset_class = LedgerPageFilterSet
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="listLedgerEntries",
         summary="List ledger entries",
         description="A page of the account's entries that match the filters, the most recent first.",
@@ -54,7 +53,7 @@ class LedgerCsvView(FilteredView):
     queryset = LedgerEntry.objects.none()
     filterset_class = LedgerFilterSet
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="downloadLedger",
         summary="Download ledger entries as a CSV file",
         description="All entries of the account that match the filters, the most recent first, with a header line.",

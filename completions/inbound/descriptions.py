@@ -8,7 +8,6 @@ from drf_spectacular.utils import OpenApiParameter
 from completions.charging import idempotency
 from gateway_project import errors
 from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import View, extend_schema
 from gateway_project.web.openapi.fields import Described
 
 AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
@@ -55,10 +54,10 @@ _ERRORS = (
 
 def completion(
     operation_id: str, summary: str, about: str, *, request: Described, reply: Described, event: Any = None, headers: Any = ()
-) -> Callable[[View], View]:
+) -> Callable[[specification.View], specification.View]:
     """Return the decorator of a method that generates a reply: whole, and where there are events also as a stream of them."""
     replies = {200: reply} if event is None else {(200, "application/json"): reply, (200, "text/event-stream"): event}
-    return extend_schema(
+    return specification.extend_schema(
         operation_id=operation_id,
         summary=summary,
         description=about,
@@ -71,7 +70,7 @@ def completion(
 
 def reading(
     operation_id: str, summary: str, request: Described, reply: Described, about: str = _QUOTE, **options: Any
-) -> Callable[[View], View]:
+) -> Callable[[specification.View], specification.View]:
     """Return the decorator of a method that reads the body of a completion, and asks no provider."""
     return key_read(operation_id, summary, about, reply, *_BODY_ERRORS, request=request, **options)
 

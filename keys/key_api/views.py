@@ -15,7 +15,6 @@ from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import strict_json
 from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView, ParameterSet, WholeNumber
 from keys import acts, rotation, summaries
 from keys.key_api import idempotency, request_fields
@@ -64,7 +63,7 @@ class KeyListView(FilteredView):
     queryset = ApiKey.objects.none()
     filterset_class = PageFilterSet
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="listKeys",
         summary="List the keys",
         description="A page of the account's keys: those not revoked first, each newest first.",
@@ -78,7 +77,7 @@ class KeyListView(FilteredView):
         described = describe_keys(keys[offset : offset + page.limit], pool.database_time())
         return Response({"keys": described, "limit": page.limit, "offset": page.offset, "count": len(described)})
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="createKey",
         summary="Create a key",
         description="The reply has the key's secret, which cannot be read again.",
@@ -104,7 +103,7 @@ class KeyListView(FilteredView):
 class KeyView(APIView):
     authentication_classes = [ManagementAuthentication]
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="retrieveKey",
         summary="Retrieve a key",
         description="What a key may do, and what it spent. Its secret is not stored.",
@@ -113,7 +112,7 @@ class KeyView(APIView):
     def get(self, request: Request, key_id: str) -> Response:
         return Response(_describe(_account(request), key_id))
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="updateKey",
         summary="Change a key",
         description="Sets the fields that are given. null clears one. The three of the spending limit are set together.",
@@ -137,7 +136,7 @@ class KeyView(APIView):
 class RotateView(APIView):
     authentication_classes = [ManagementAuthentication]
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="rotateKey",
         summary="Rotate a key",
         description="Gives the key a new secret, which the reply has. Every secret that works now ends after the grace period.",
@@ -164,7 +163,7 @@ def _act_view(operation_id: str, summary: str, description: str, act: Callable[[
     class ActView(APIView):
         authentication_classes = [ManagementAuthentication]
 
-        @extend_schema(
+        @specification.extend_schema(
             operation_id=operation_id,
             summary=summary,
             description=description,

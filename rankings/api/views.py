@@ -14,7 +14,6 @@ from rest_framework.request import Request
 from completions.models import Category
 from gateway_project import errors
 from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 from rankings.api import filters, replies
 from rankings.api.filters import RankingFilter, RankingsQuery
@@ -118,7 +117,7 @@ class RankingsView(FilteredView):
 
         return view
 
-    @extend_schema(
+    @specification.extend_schema(
         operation_id="listRankings",
         summary="List models by rank",
         description="Models in the order of one of five sources. Needs no key.",

@@ -420,7 +420,7 @@ class ChatCompletionChunk(Shape):
 
 CHAT_COMPLETION_STREAM_EVENT = PolymorphicProxySerializer(
     component_name="ChatCompletionStreamEvent",
-    serializers=[ChatCompletionChunk, specification.ErrorResponseSerializer],
+    serializers=[ChatCompletionChunk, specification.ErrorResponse],
     resource_type_field_name=None,
 )
 
@@ -505,7 +505,7 @@ class LikelyCost(QuotedRates):
     )
 
 
-QuoteRefusal = shape("QuoteRefusal", specification.ErrorDetailsSerializer, status=Integer("402 or 429"))
+QuoteRefusal = shape("QuoteRefusal", specification.ErrorDetails, status=Integer("402 or 429"))
 
 
 class Quote(Shape):

@@ -1,7 +1,6 @@
 """The OpenAPI description, and the page made from it.
 
-- ``descriptions``   what views say of themselves
 - ``fields``         serializer fields that only describe
-- ``specification``  GET /api/openapi.json, made of both
+- ``specification``  GET /api/openapi.json, made of them and of what views say of themselves
 - ``reference``      GET /docs/reference, the page
 """

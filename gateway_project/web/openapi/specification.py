@@ -2,9 +2,10 @@
 
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gevent
 from django.conf import settings
@@ -14,11 +15,25 @@ from django.urls import get_resolver
 from django.utils.module_loading import autodiscover_modules
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
-from rest_framework import serializers
+from drf_spectacular.utils import extend_schema as describe
 
 from gateway_project import errors
 from gateway_project.web import public_page
-from gateway_project.web.openapi import descriptions
+from gateway_project.web.openapi.fields import Choice, Moment, Number, Text, shape
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+_described: list[tuple[Callable[..., Any], dict[str, Any]]] = []
+
+
+def extend_schema(**description: Any) -> Callable[[View], View]:
+    """Keep what drf-spectacular's decorator of this name is called with when the description is made: it loads much."""
+
+    def keep(view: View) -> View:
+        _described.append((view, description))
+        return view
+
+    return keep
 
 
 @require_safe
@@ -38,7 +53,9 @@ def _rendered_document(*addresses: str) -> bytes:
 
     get_resolver().reverse_dict  # noqa: B018  loads the views of all paths
     autodiscover_modules("openapi")  # of the apps: they register security schemes and descriptions of fields
-    descriptions.apply()
+    while _described:
+        view, description = _described.pop(0)
+        describe(**description)(view)
 
     def render() -> bytes:
         document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
@@ -54,30 +71,23 @@ def read_document() -> dict[str, Any]:
     return document
 
 
-class ErrorDetailsSerializer(serializers.Serializer[Any]):
-    message = serializers.CharField(help_text="For people; the words may change.")
-    type = serializers.CharField(help_text="The kind of error, as OpenAI's API has it.")
-    code = serializers.CharField(help_text="For programs.")
-    param = serializers.CharField(allow_null=True, help_text="The field or parameter that is wrong.")
-    reason = serializers.ChoiceField(
-        choices=["unknown", "no_provider", "not_offered", "no_ranked_model"],
+ErrorDetails = shape(
+    "ErrorDetails",
+    message=Text("For people; the words may change."),
+    type=Text("The kind of error, as OpenAI's API has it."),
+    code=Text("For programs."),
+    param=Text("The field or parameter that is wrong.", allow_null=True),
+    reason=Choice(
+        ["unknown", "no_provider", "not_offered", "no_ranked_model"],
+        "Of model_not_found: why. unknown also where the key may not know of the model.",
         required=False,
-        help_text="Of model_not_found: why. unknown also where the key may not know of the model.",
-    )
-    limit_source = serializers.ChoiceField(
-        choices=["account", "key"], required=False, help_text="Of a refusal for money: whose money does not suffice."
-    )
-    resets_at = serializers.DateTimeField(required=False, help_text="When the key's spending limit resets, if it does.")
-    held = serializers.FloatField(
-        required=False, min_value=0, help_text="Of a refusal for money: what running requests hold of it, in US dollars."
-    )
-    held_since = serializers.DateTimeField(
-        required=False, allow_null=True, help_text="Since when the oldest of them runs. null: they have ended."
-    )
-
-
-class ErrorResponseSerializer(serializers.Serializer[Any]):
-    error = ErrorDetailsSerializer(help_text="What is wrong.")
+    ),
+    limit_source=Choice(["account", "key"], "Of a refusal for money: whose money does not suffice.", required=False),
+    resets_at=Moment("When the key's spending limit resets, if it does.", required=False),
+    held=Number("Of a refusal for money: what running requests hold of it, in US dollars.", required=False, min_value=0),
+    held_since=Moment("Since when the oldest of them runs. null: they have ended.", required=False, allow_null=True),
+)
+ErrorResponse = shape("ErrorResponse", error=ErrorDetails(help_text="What is wrong."))
 
 
 def error_responses(*conditions: type[errors.ApiError]) -> dict[int, OpenApiResponse]:
@@ -87,7 +97,7 @@ def error_responses(*conditions: type[errors.ApiError]) -> dict[int, OpenApiResp
     for condition in [*conditions, *of_all]:
         by_status.setdefault(condition.status, []).append(condition)
     return {
-        status: OpenApiResponse(ErrorResponseSerializer, description=" or ".join(sorted({each.code for each in group})))
+        status: OpenApiResponse(ErrorResponse, description=" or ".join(sorted({each.code for each in group})))
         for status, group in sorted(by_status.items())
     }
 
