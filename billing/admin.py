@@ -27,7 +27,7 @@ from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline
 from billing.staff.support_credit import RequestedCredit
 from billing.staff_permissions import staff_of
 from gateway_project.activity import list_values
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
@@ -241,7 +241,7 @@ class HoldAdmin(NewestFirstAdmin):
 
 
 @admin.register(SignInLimit)
-class SignInLimitAdmin(ActionsMixin, ReadOnlyAdmin):
+class SignInLimitAdmin(ReadOnlyAdmin):
     """Limits are digests: they are found by the address that they limit, whose page says what is used up, and unblocks it."""
 
     own_pages = {"unblock/": "unblock"}

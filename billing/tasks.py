@@ -11,7 +11,7 @@ from billing.ledger import holds, signed_days
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import addresses, limits
-from gateway_project.activity import retention
+from gateway_project.activity import log
 from gateway_project.celery import periodic
 from gateway_project.db import pool
 
@@ -63,7 +63,7 @@ def forget_sign_in_attempts() -> int:
 @periodic(retries=20)  # its next turn is a day later
 def forget_old_acts() -> int:
     """Delete acts of the activity log that are older than the operator keeps them. Return how many."""
-    return retention.delete_old(pool.database_time())
+    return log.delete_old(pool.database_time())
 
 
 # What a function of another module does, which says what it counts.

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.list_values import column, decimals_of
 from gateway_project.desk.forms import act_once
@@ -27,7 +27,7 @@ from keys.refusal_history import summaries as refusal_summaries
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
+class ApiKeyAdmin(ReadOnlyAdmin):
     change_form_template = "admin/keys/apikey/change_form.html"
     list_display = ("name", "hint", "account", "state", "limit", "created_at", "expires_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), ("paused_at", admin.EmptyFieldListFilter), "spending_type")

@@ -16,7 +16,7 @@ from billing.accounts.member_pages import Page, member_page, member_page_for, se
 from billing.accounts.roles import Permission
 from billing.models import Account, Membership
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project.activity import sent_forms
+from gateway_project.activity.models import SentForm
 from gateway_project.db import cell, pool
 from gateway_project.web import hosts
 from keys import acts, locks, management_keys, rotation, summaries
@@ -101,7 +101,7 @@ def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
 
 def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
     """Return the new secret; None, with an error in the form, if the form was acted on before or the key cannot be rotated."""
-    if not sent_forms.use(form.cleaned_data["token"]):
+    if not SentForm.use(form.cleaned_data["token"]):
         words = "This form was already sent, and the new secret was shown then. To replace it, open this page again."
         form.add_error(None, words)
         return None

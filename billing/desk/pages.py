@@ -20,8 +20,8 @@ from billing.models import Account, LedgerEntry, User
 from billing.sign_in import password_links, second_factor
 from billing.staff import second_factor_removals
 from billing.staff_permissions import staff_of
-from gateway_project.activity import sent_forms
-from gateway_project.activity.admin_pages import ActionsMixin
+from gateway_project.activity.admin_pages import RecordedAdmin
+from gateway_project.activity.models import SentForm
 from gateway_project.desk.forms import ReasonForm, SeenForm, act_once
 from gateway_project.text import dollars
 
@@ -44,20 +44,20 @@ def possible_acts_on_entry(request: HttpRequest, entry: LedgerEntry) -> list[dic
     ]
 
 
-class AccountActPages(ActionsMixin):
+class AccountActPages(RecordedAdmin):
     """An admin of accounts with the pages of these acts."""
 
     def get_urls(self) -> list[URLPattern]:
         paths = [self._path(f"<uuid:account_id>/{act.name}/", act) for act in OF_ACCOUNTS]
         paths += [self._path(f"<uuid:account_id>/{act.name}/<uuid:entry_id>/", act) for act in OF_CREDITS]
-        link = self.admin_site.admin_view(self.password_link_view)  # type: ignore[attr-defined]
+        link = self.admin_site.admin_view(self.password_link_view)
         paths.append(path("<uuid:account_id>/password-link/<int:user_id>/", link, name="billing_account_password_link"))
-        lost = self.admin_site.admin_view(self.lost_phone_view)  # type: ignore[attr-defined]
+        lost = self.admin_site.admin_view(self.lost_phone_view)
         paths.append(path("<uuid:account_id>/lost-phone/<int:user_id>/", lost, name="billing_account_lost_phone"))
-        return [*paths, *super().get_urls()]  # type: ignore[misc]
+        return [*paths, *super().get_urls()]
 
     def _path(self, address: str, act: type[StaffAct]) -> URLPattern:
-        view = self.admin_site.admin_view(self._act_view)  # type: ignore[attr-defined]
+        view = self.admin_site.admin_view(self._act_view)
         pattern: URLPattern = path(address, view, {"act": act}, name=f"billing_account_{act.name.replace('-', '_')}")
         return pattern
 
@@ -113,7 +113,7 @@ class AccountActPages(ActionsMixin):
         if not form.is_valid():
             return False
         with transaction.atomic():
-            is_new = sent_forms.use(form.cleaned_data["token"])
+            is_new = SentForm.use(form.cleaned_data["token"])
         if not is_new:
             messages.warning(request, "This form was already sent. No new link was sent.")
         elif password_links.invite(request, member, staff_of(request)):

@@ -22,7 +22,7 @@ from billing.sign_in.credential_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
 from gateway_project.db import everywhere
-from gateway_project.desk import chosen_cell, panels, search, views
+from gateway_project.desk import chosen_cell, panels, search
 
 View = Callable[..., Any]
 
@@ -33,7 +33,7 @@ _WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "search"
 
 class SupportSite(AdminSite):
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        search_path = path("search/", self.admin_view(views.search_page), name="search")
+        search_path = path("search/", self.admin_view(search.search_page), name="search")
         return [search_path, path("cell/", self.admin_view(chosen_cell.choose), name="cell"), *super().get_urls()]
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from billing.staff.approvals import ApprovalRefused, Decision
 from billing.staff.forms import DeclineForm
 from billing.staff.support_credit import RequestedCredit
 from billing.staff_permissions import staff_of
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.text import dollars
@@ -34,7 +34,7 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(decision=self.value().upper()) if self.value() else queryset  # type: ignore[union-attr]
 
 
-class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
+class WaitingActAdmin(ReadOnlyAdmin):
     """Those that wait come first. Staff who may approve decide on them; who asked can take it back."""
 
     change_form_template = "admin/billing/waiting/change_form.html"

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 
 from completions.models import LanguageModel, Provider, Route
 from completions.statistics import measurements
-from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
+from gateway_project.activity.admin_pages import RecordedAdmin
 from gateway_project.text import dollars
 
 CONFIRMED = "_confirmed"
@@ -27,7 +27,7 @@ class _Undo(Exception):
     """Rolls a trial back."""
 
 
-class PreviewedAdmin(ActionsMixin, RecordedAdmin):
+class PreviewedAdmin(RecordedAdmin):
     """An admin whose changes are shown before they are saved: each old and new value, and which models are served then."""
 
     def changeform_view(

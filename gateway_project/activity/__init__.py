@@ -3,11 +3,9 @@
 A Django app of its own, because every app records what is done on its pages.
 
 - ``models``       Activity, a row for each act; triggers refuse to change or delete one. SentForm
-- ``log``          the only writer of the log
+- ``log``          the only writer of the log, which also deletes what is older than the operator keeps it
 - ``readers``      which acts a member of staff may read
-- ``retention``    deletes acts that are older than the operator keeps them
 - ``outdated_pages``  finds what changed since a change form was opened
-- ``sent_forms``   acts on a form once, however often it is sent
 - ``admin_pages``  base classes of admin pages, which record what is done on them
 - ``staff_groups``  ready groups of staff, which migrations of the apps fill
 - ``keyset``       base class of the pages of large tables: paged by keys, never counted

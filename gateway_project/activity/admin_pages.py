@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, quote, unquote
+from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, unquote
 from django.contrib.admin.widgets import AdminSplitDateTime
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -137,6 +137,27 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         target = {"object_type": self.opts.label_lower, "object_id": unquote(object_id)}
         return redirect(f"{reverse('admin:activity_activity_changelist')}?{urlencode(target)}")
 
+    # --- Pages that do one action with one object, for which they need the view permission and the action's own ------------
+
+    def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
+        """Return the object. Raises Http404, PermissionDenied."""
+        found = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, found):
+            raise PermissionDenied(f"{self.opts.app_label}.view_{self.opts.model_name}")
+        if not request.user.has_perm(permission):
+            raise PermissionDenied(permission)
+        if found is None:
+            raise Http404
+        return found
+
+    def show_action(self, request: HttpRequest, template: str, title: str, original: Any, **context: Any) -> HttpResponse:
+        """Render a page in the admin's layout."""
+        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": title, "original": original}
+        return TemplateResponse(request, template, {**frame, **context})
+
+    def back_to(self, original: Model) -> HttpResponse:
+        return redirect(list_values.page_of(original))
+
 
 class ReadOnlyAdmin(RecordedAdmin):
     """An admin that shows rows to users with the permission to view. Not even superusers can add, change or delete."""
@@ -151,30 +172,6 @@ class ReadOnlyAdmin(RecordedAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
-
-
-class ActionsMixin:
-    """Admin pages that do one action with one object. They need the view permission and the action's own permission."""
-
-    def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
-        """Return the object. Raises Http404, PermissionDenied."""
-        found = self.get_object(request, unquote(object_id))  # type: ignore[attr-defined]
-        view = f"{self.opts.app_label}.view_{self.opts.model_name}"  # type: ignore[attr-defined]
-        if not self.has_view_permission(request, found):  # type: ignore[attr-defined]
-            raise PermissionDenied(view)
-        if not request.user.has_perm(permission):
-            raise PermissionDenied(permission)
-        if found is None:
-            raise Http404
-        return found
-
-    def show_action(self, request: HttpRequest, template: str, title: str, original: Any, **context: Any) -> HttpResponse:
-        """Render a page in the admin's layout."""
-        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": title, "original": original}  # type: ignore[attr-defined]
-        return TemplateResponse(request, template, {**frame, **context})
-
-    def back_to(self, original: Any) -> HttpResponse:
-        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(original.pk)]))  # type: ignore[attr-defined]
 
 
 def _opening(request: HttpRequest) -> HttpRequest:

@@ -20,12 +20,14 @@ def column(description: str, read: Callable[[Any], Any], **options: Any) -> Any:
     return admin.display(lambda self, row: read(row), description=description, **options)
 
 
+def page_of(row: Model) -> str:
+    """Return the address of the page of a row."""
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
+
+
 def link(row: Model | None, text: str = "") -> SafeString | str:
     """Return a link to the page of a row, empty if there is none. The text is the row's own unless given."""
-    if row is None:
-        return ""
-    address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
-    return format_html('<a href="{}">{}</a>', address, text or row)
+    return "" if row is None else format_html('<a href="{}">{}</a>', page_of(row), text or row)
 
 
 def search_link(term: str, text: str = "") -> SafeString:

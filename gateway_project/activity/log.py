@@ -1,6 +1,9 @@
-"""Records acts. The caller's transaction holds the act and its record, so that neither is there without the other."""
+"""Records acts. The caller's transaction holds the act and its record, so that neither is there without the other.
 
-from datetime import timedelta
+Also deletes old ones. What moves money has a record of its own, which stays.
+"""
+
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +16,13 @@ from django.http import HttpRequest
 
 from gateway_project import errors
 from gateway_project.activity.models import Activity
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 from gateway_project.web.client_address import client_address
 from gateway_project.web.request_notes import notes_or_empty
 
 _TEXT_MAX = Activity._meta.get_field("object_text").max_length
 _HOUR = timedelta(hours=1)
+_DELETED_ROWS = 5_000  # in one transaction
 # What stops something is never refused. Each needs something that was begun before, so these are bounded, too.
 _UNLIMITED = {
     *(Activity.Act.KEY_PAUSED, Activity.Act.KEY_REVOKED, Activity.Act.MANAGEMENT_KEY_REVOKED, Activity.Act.ENDPOINT_DELETED),
@@ -115,3 +119,15 @@ def _json(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, QuerySet)):
         return [_json(each) for each in value]
     return str(value)
+
+
+def delete_old(now: datetime) -> int:
+    """Delete the acts that are older than RETENTION_ACTIVITY_DAYS, in small transactions. Return how many."""
+    kept_days, total = settings.RETENTION_ACTIVITY_DAYS, 0
+    if kept_days is None:
+        return 0
+    while True:
+        [(deleted,)] = cell.execute("SELECT activity_delete_old(%s, %s)", [now - timedelta(days=kept_days), _DELETED_ROWS])
+        total += int(deleted)
+        if deleted < _DELETED_ROWS:
+            return total

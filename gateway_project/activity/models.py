@@ -1,8 +1,10 @@
 """The table of the activity log."""
 
 from django.conf import settings
-from django.db import models
+from django.db import connection, models
 from django.db.models.functions import Now
+
+from gateway_project.db import cell
 
 
 class Activity(models.Model):
@@ -113,10 +115,17 @@ class Activity(models.Model):
 
 
 class SentForm(models.Model):
-    """The token of a form that was acted on. ``sent_forms`` writes it."""
+    """The token of a form that was acted on: a form that is sent twice does its act once."""
 
     token = models.CharField(max_length=22, primary_key=True, db_collation="C")
     at = models.DateTimeField(db_default=Now(), editable=False)
 
     def __str__(self) -> str:
         return self.token
+
+    @staticmethod
+    def use(token: str) -> bool:
+        """Store the token of a form, in the transaction of its act. Return False if it was acted on before."""
+        assert connection.in_atomic_block
+        statement = "INSERT INTO activity_sentform (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1"
+        return bool(cell.execute(statement, [token]))

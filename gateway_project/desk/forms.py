@@ -12,7 +12,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from gateway_project import identifiers
-from gateway_project.activity import sent_forms
+from gateway_project.activity.models import SentForm
 
 SHORT_ID = r"^[0-9A-Za-z]{22}$"
 
@@ -79,7 +79,7 @@ def act_once(request: HttpRequest, form: SeenForm, act: Callable[[], str]) -> bo
     Must run in a transaction that holds the locks of what is decided. Return False if the form has errors: then the transaction
     is rolled back, and the same form may be mended and sent again. ``act`` raises ValidationError for what only it finds out.
     """
-    if re.fullmatch(SHORT_ID, request.POST.get("token", "")) and not sent_forms.use(request.POST["token"]):
+    if re.fullmatch(SHORT_ID, request.POST.get("token", "")) and not SentForm.use(request.POST["token"]):
         messages.warning(request, "This form was already sent. Nothing was done again.")
         return True
     try:

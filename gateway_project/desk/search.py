@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.text import capfirst
+from django.views.decorators.http import require_http_methods
 
 from gateway_project import app_config
+from gateway_project.activity import list_values
 from gateway_project.db import cell, everywhere
 from gateway_project.db.owned import OwnedModel
 
@@ -25,15 +29,6 @@ FOUND_MAX = 20
 TERM_CHARACTERS_MAX = 300
 # The planner would read a whole table where it takes a BRIN index to exclude nothing, or a word to be in most names.
 NO_SEQUENTIAL_SCANS = "SET LOCAL enable_seqscan = off"
-
-
-def _unchanged(text: str) -> str:
-    return text
-
-
-def _page_of(row: Any) -> str:
-    options = row._meta
-    return reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[quote(row.pk)])
 
 
 @dataclass(frozen=True)
@@ -50,8 +45,8 @@ class Finder:
     describe: Callable[[Any], str]
     terms: str = ""
     is_last_resort: bool = False
-    conceal: Callable[[str], str] = _unchanged
-    address: Callable[[Any], str] = _page_of
+    conceal: Callable[[str], str] = str
+    address: Callable[[Any], str] = list_values.page_of
 
     def may_be_used(self, request: HttpRequest) -> bool:
         return admin.site.get_model_admin(self.model).has_view_permission(request)
@@ -111,3 +106,33 @@ def _rows(asked: list[Finder], term: str) -> Iterator[Found]:
             if found.address not in seen:
                 seen.add(found.address)
                 yield found
+
+
+@require_http_methods(["GET", "POST"])
+def search_page(request: HttpRequest) -> HttpResponse:
+    """Lead to what was found, or list it. The box posts its term, so that a secret never gets into an address.
+
+    That address is a contract for scripts: ``GET /admin/search/?q=...``.
+    """
+    if request.method == "POST":
+        return redirect(_address(conceal(request.POST.get("q", ""))))
+    given = request.GET.get("q", "")
+    term = conceal(given).strip()
+    found = find(request, term)
+    if len(found) == 1:
+        return redirect(found[0].address)
+    if term != given.strip():
+        return redirect(_address(term))
+    context = {
+        **admin.site.each_context(request),
+        "title": "Search",
+        "searched": term,
+        "found": found[:FOUND_MAX],
+        "has_more": len(found) > FOUND_MAX,
+        "terms": [each.terms for each in finders() if each.terms and each.may_be_used(request)],
+    }
+    return TemplateResponse(request, "admin/search.html", context)
+
+
+def _address(term: str) -> str:
+    return f"{reverse('admin:search')}?{urlencode({'q': term})}"

@@ -27,22 +27,12 @@ class Section:
     read: Callable[[HttpRequest, Any], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class ShownSection:
-    name: str
-    title: str
-    template: str
-    content: dict[str, Any]
-
-
 def declared() -> list[Section]:
     sections = (section for app in app_config.installed() for section in app.desk().sections)
     return sorted(sections, key=lambda section: section.place)
 
 
-def read(request: HttpRequest, account: Any) -> list[ShownSection]:
-    return [
-        ShownSection(section.name, section.title, section.template, section.read(request, account))
-        for section in declared()
-        if request.user.has_perm(section.permission)
-    ]
+def read(request: HttpRequest, account: Any) -> list[tuple[Section, dict[str, Any]]]:
+    """Return the user's sections with their content."""
+    shown = [section for section in declared() if request.user.has_perm(section.permission)]
+    return [(section, section.read(request, account)) for section in shown]
