@@ -22,6 +22,7 @@ from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import CsrfViewMiddleware
+from django.utils.decorators import decorator_from_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from gateway_project import errors, large_work, logs
@@ -29,7 +30,7 @@ from gateway_project.db import pool
 from gateway_project.net import disconnects
 from gateway_project.web import error_handlers, error_replies, in_flight, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 from gateway_project.web.gunicorn import bodies
 
 logger = logging.getLogger("gateway.request")
@@ -153,17 +154,11 @@ class PageAddressInFlightMiddleware(MiddlewareMixin):
     """Counts the page under its client's address. Waits for the form and to sign in come before, and so do static files."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        return _begin_of_address(request)
+        network = network_of(request)
+        return _begin(request, in_flight.pages_of_address, network) if network else None
 
 
-def counts_as_page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Count a view that is large and public, and is none of the pages, under its client's address."""
-
-    @functools.wraps(view)
-    def counted(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return _begin_of_address(request) or view(request, *args, **kwargs)
-
-    return counted
+counts_as_page = decorator_from_middleware(PageAddressInFlightMiddleware)  # a view that is large, public and none of the pages
 
 
 class PageQueryMiddleware(MiddlewareMixin):
@@ -215,11 +210,6 @@ def asks_who(request: HttpRequest) -> bool:
     """Return whether the page depends on who is signed in, by its path: to look would keep caches from sharing the page."""
     match = request.resolver_match
     return match is not None and match.route.partition("/")[0] in _NOT_PUBLIC
-
-
-def _begin_of_address(request: HttpRequest) -> HttpResponse | None:
-    address = client_network(client_address(request))
-    return _begin(request, in_flight.pages_of_address, address) if address else None
 
 
 def _begin(request: HttpRequest, pages: in_flight.PagesInFlight, owner: Any) -> HttpResponse | None:
