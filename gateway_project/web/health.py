@@ -14,6 +14,7 @@ from gateway_project import app_config, errors, installation, logs, metrics
 from gateway_project.db import cell, everywhere, pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 from gateway_project.deadline import ends_within
+from gateway_project.web import error_replies
 
 READY_SECONDS = 1.5  # a probe of two seconds must get the reply
 
@@ -29,7 +30,7 @@ def ready(request: HttpRequest) -> HttpResponse:
     if error is None:
         return JsonResponse({"status": "ready"})
     logs.explain(error)
-    return _refusal(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."))
+    return error_replies.respond(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."), request)
 
 
 def _unreadiness() -> Exception | None:
@@ -108,7 +109,7 @@ def metrics_text(request: HttpRequest, *, is_own_address: bool = False) -> HttpR
     ):
         if not settings.METRICS_SECRET:
             raise Http404
-        return _refusal(errors.InvalidApiKey(_NOT_PERMITTED))
+        return error_replies.respond(errors.InvalidApiKey(_NOT_PERMITTED), request)
     return HttpResponse(metrics.render(), content_type=METRICS_CONTENT_TYPE)
 
 
@@ -130,8 +131,3 @@ def _is_from_developer(request: HttpRequest) -> bool:
     except ValueError:  # a unix socket has no address
         return False
     return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback
-
-
-def _refusal(error: errors.ApiError) -> HttpResponse:
-    logs.explain(error)
-    return JsonResponse(error.body(), status=error.status, headers=error.headers)
