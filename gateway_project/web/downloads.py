@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Generator
+from contextlib import closing
 from datetime import timedelta
-from typing import Self
 
 from django.http import StreamingHttpResponse
 
@@ -21,7 +21,8 @@ def respond(
 
     Raises RateLimitExceeded when ``downloader`` has DOWNLOADS_MAX files under way in this process. ``subject`` names them.
     """
-    body = _Download(downloader, parts, subject)
+    body = _counted(parts, downloader, subject)
+    next(body)
     headers = {
         "Content-Disposition": f'attachment; filename="{filename}"',
         "Cache-Control": "no-store",
@@ -31,33 +32,19 @@ def respond(
     return StreamingHttpResponse(body, content_type=f"{content_type}{charset}", headers=headers)
 
 
-class _Download:
-    """The parts of one file. It counts as under way until it is closed, as the server does at the end and on a disconnect."""
-
-    def __init__(self, downloader: str, parts: Generator[bytes, None, None], subject: str) -> None:
-        if _running[downloader] >= DOWNLOADS_MAX:
-            message = f"{DOWNLOADS_MAX} downloads of {subject} are under way already: wait for one to end."
-            raise errors.RateLimitExceeded(message, headers=errors.retry_after(_RETRY_AFTER))
-        _running[downloader] += 1
-        self._downloader: str | None = downloader
-        self._parts = parts
-        try:
-            self._first: bytes | None = next(parts)
-        except BaseException:
-            self.close()
-            raise
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        first, self._first = self._first, None
-        return next(self._parts) if first is None else first
-
-    def close(self) -> None:
-        self._parts.close()
-        downloader, self._downloader = self._downloader, None
-        if downloader is not None:
-            _running[downloader] -= 1
-            if not _running[downloader]:
-                del _running[downloader]
+def _counted(parts: Generator[bytes, None, None], downloader: str, subject: str) -> Generator[bytes, None, None]:
+    """Yield nothing when the first part is made, and then all parts. The server closes it at the end and on a disconnect."""
+    if _running[downloader] >= DOWNLOADS_MAX:
+        message = f"{DOWNLOADS_MAX} downloads of {subject} are under way already: wait for one to end."
+        raise errors.RateLimitExceeded(message, headers=errors.retry_after(_RETRY_AFTER))
+    _running[downloader] += 1
+    try:
+        with closing(parts):
+            made = [next(parts)]
+            yield b""
+            yield made.pop()  # so that it is not kept
+            yield from parts
+    finally:
+        _running[downloader] -= 1
+        if not _running[downloader]:
+            del _running[downloader]
