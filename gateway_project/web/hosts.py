@@ -36,8 +36,11 @@ def base_url(request: HttpRequest) -> str:
 
 def configured_base_url() -> str:
     """Return what ``base_url`` does without a request, for pages that are the same for everybody; "" if no host is set."""
-    scheme = "http" if settings.GATEWAY_DEVELOPMENT else "https"
-    return f"{scheme}://{settings.GATEWAY_BASE_HOST}" if settings.GATEWAY_BASE_HOST else ""
+    return configured_url(settings.GATEWAY_BASE_HOST)
+
+
+def configured_url(host: str) -> str:
+    return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}" if host else ""
 
 
 class NoBaseHost(Exception):

@@ -18,7 +18,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from drf_spectacular.utils import extend_schema as describe
 
 from gateway_project import errors
-from gateway_project.web import public_page
+from gateway_project.web import hosts, public_page
 from gateway_project.web.openapi.fields import Choice, Moment, Number, Text, shape
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -185,15 +185,11 @@ def describe_servers(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Add the addresses at which the paths are served. A hook of drf-spectacular."""
     api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
     # Relative to the address of this description, where the gateway's own name is not known.
-    result["servers"] = [{"url": _url(base_host) if base_host else "/"}]
+    result["servers"] = [{"url": hosts.configured_url(base_host) or "/"}]
     for path, operations in result["paths"].items():
         for operation in operations.values() if path.startswith("/v1/") and api_host != base_host else ():
-            operation["servers"] = [{"url": _url(api_host)}]
+            operation["servers"] = [{"url": hosts.configured_url(api_host)}]
     return result
-
-
-def _url(host: str) -> str:
-    return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}"
 
 
 _EXAMPLES = Path(__file__).with_name("examples.json")
