@@ -34,11 +34,17 @@ class Parameter(django_filters.Filter):
     """``attribute`` is the field of the selection, where it differs from the parameter; ``schema`` is OpenAPI's."""
 
     def __init__(
-        self, schema: dict[str, Any], *, description: str, attribute: str | None = None, allow_empty: bool = False
+        self,
+        schema: dict[str, Any],
+        *,
+        description: str,
+        attribute: str | None = None,
+        allow_empty: bool = False,
+        default: Any = None,
     ) -> None:
         super().__init__(attribute, label="")
-        self.schema, self._allow_empty = schema, allow_empty
-        extend_schema_field({**schema, "description": description})(self)
+        self.schema, self._allow_empty = schema | ({} if default is None else {"default": default}), allow_empty
+        extend_schema_field({**self.schema, "description": description})(self)
 
     def read(self, text: str) -> Any:
         if text == "" and not self._allow_empty:
@@ -49,15 +55,12 @@ class Parameter(django_filters.Filter):
         raise NotImplementedError
 
 
-def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
-    return schema if default is None else {**schema, "default": default}
-
-
 class WholeNumber(Parameter):
-    def __init__(self, minimum: int, maximum: int | None, *, default: int | None = None, **options: Any) -> None:
+    def __init__(self, minimum: int, maximum: int | None, **options: Any) -> None:
         self._minimum, self._maximum = minimum, maximum
-        schema = {"type": "integer", "minimum": minimum, **({} if maximum is None else {"maximum": maximum})}
-        super().__init__(_with_default(schema, default), **options)
+        super().__init__(
+            {"type": "integer", "minimum": minimum, **({} if maximum is None else {"maximum": maximum})}, **options
+        )
 
     def parse(self, text: str) -> int:
         number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
@@ -79,9 +82,8 @@ class Boolean(Parameter):
 
 
 class Choice(Parameter):
-    def __init__(self, choices: tuple[str, ...], *, default: str | None = None, **options: Any) -> None:
-        schema = {"type": "string", "enum": [str(choice) for choice in choices]}
-        super().__init__(_with_default(schema, None if default is None else str(default)), **options)
+    def __init__(self, choices: tuple[str, ...], **options: Any) -> None:
+        super().__init__({"type": "string", "enum": [str(choice) for choice in choices]}, **options)
 
     def parse(self, text: str) -> str:
         if text not in self.schema["enum"]:
