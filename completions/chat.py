@@ -18,6 +18,7 @@ from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
 from gateway_project import large_work
 from gateway_project.deadline import Deadline
+from gateway_project.net.http import Deadlines
 
 _RELEASED = object()  # instead of a value that is only in the bytes
 _KEPT_CHARACTERS_MAX = 1_000  # of a string that is kept when a body is released
@@ -240,16 +241,6 @@ class ChatRequest(msgspec.Struct, frozen=True):
     def messages(self) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = self.body.fields["messages"]
         return messages
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """A provider's time limits: to connect; to connect and begin a streamed reply; between two reads; and in total."""
-
-    connect_seconds: int
-    first_byte_seconds: int
-    idle_seconds: int
-    total_seconds: int
 
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

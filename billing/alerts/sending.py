@@ -28,16 +28,7 @@ WEBHOOKS_AT_ONCE = 100
 MAILS_AT_ONCE = 1  # a mail server may take long: a claim must not end before its mail is sent
 RUN_SECONDS_MAX = 30  # then a run begins no further round: the next run is due
 
-
-@dataclass(frozen=True)
-class _Deadlines:
-    connect_seconds: int = 5
-    first_byte_seconds: int = 10
-    idle_seconds: int = 10
-    total_seconds: int = 10
-
-
-_DEADLINES = _Deadlines()
+_DEADLINES = http.Deadlines(connect_seconds=5, first_byte_seconds=10, idle_seconds=10, total_seconds=10)
 _UNREADABLE = Attempt(0, "its secret cannot be read: create a new one", is_final=True)
 _UNWRITABLE = Attempt(0, "it cannot be written: the gateway's log says why", is_final=True, is_ours=True)
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from django.conf import settings
 
 from completions import chat, providers
-from completions.chat import Candidate, Deadlines, Offer, ProviderPreferences
+from completions.chat import Candidate, Offer, ProviderPreferences
 from completions.models import (
     Category,
     LanguageModel,
@@ -26,6 +26,7 @@ from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
+from gateway_project.net.http import Deadlines
 from keys.authentication import Caller, read_key
 
 logger = logging.getLogger("gateway.catalog")

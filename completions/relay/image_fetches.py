@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 
-from completions.chat import ChatRequest, Deadlines, RequestBody
+from completions.chat import ChatRequest, RequestBody
 from completions.request import remote_images
 from completions.request.schema import IMAGE_SCHEMES
 from gateway_project import errors, large_work
@@ -24,7 +24,7 @@ REDIRECTS_MAX = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _UNQUOTED = "%!#$&'()*+,/:;=?@[]~"
 _BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF87a", "gif"), (b"GIF89a", "gif"))
-_DEADLINES = Deadlines(connect_seconds=5, first_byte_seconds=10, idle_seconds=5, total_seconds=10)
+_DEADLINES = http.Deadlines(connect_seconds=5, first_byte_seconds=10, idle_seconds=5, total_seconds=10)
 
 
 class _Unusable(Exception):

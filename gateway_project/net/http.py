@@ -12,8 +12,9 @@ import time
 import zlib
 from collections.abc import KeysView
 from contextlib import closing
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import gevent
@@ -89,17 +90,14 @@ class ResponseTooLarge(OutboundError):
     """The response is larger than UPSTREAM_REPLY_BYTES_MAX."""
 
 
-class Deadlines(Protocol):
-    """Time limits in seconds: to connect; to connect, send and receive the whole head; between two reads; and in total."""
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Time limits: to connect; to connect, send and receive the whole head; between two reads; and in total."""
 
-    @property
-    def connect_seconds(self) -> int: ...
-    @property
-    def first_byte_seconds(self) -> int: ...
-    @property
-    def idle_seconds(self) -> int: ...
-    @property
-    def total_seconds(self) -> int: ...
+    connect_seconds: int
+    first_byte_seconds: int
+    idle_seconds: int
+    total_seconds: int
 
 
 def send(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float = math.inf) -> "AwaitedResponse":
@@ -281,11 +279,8 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         """Return the whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
         response = self._response
         bytes_max = settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max
-        if response.is_complete and len(response.body) <= bytes_max:  # all of it came with its head
-            return bytes(response.body)
-        return self._read_rest(bytes_max)
-
-    def _read_rest(self, bytes_max: int) -> bytes:
+        if response.is_complete and len(response.body) <= bytes_max and type(self) is UpstreamResponse:
+            return bytes(response.body)  # all of it came with its head
         body = bytearray()
         while data := self.read_some(self.idle_seconds):
             body += data
@@ -325,9 +320,6 @@ class CompressedResponse(UpstreamResponse):
     _zlib: Any = msgspec.field(default_factory=lambda: zlib.decompressobj(_GZIP_OR_ZLIB))
     _left: bytes = b""  # that arrived and was not decompressed yet
     _has_begun: bool = False
-
-    def read_all(self, bytes_max: int | None = None) -> bytes:
-        return self._read_rest(settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max)
 
     def read_some(self, timeout_seconds: float) -> bytes | None:
         while not (found := self._decompress()):

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from completions.chat import Call, ChatRequest, Deadlines, Offer, Route
+from completions.chat import Call, ChatRequest, Offer, Route
 from completions.pricing import rates
 from completions.pricing.rates import Rate, RateSheet
 from completions.providers import model_rules
+from gateway_project.net.http import Deadlines
 
 
 def make_offer(kind: str = "openai", upstream_model: str = "m", price: RateSheet | None = None, **fields: Any) -> Offer:
