@@ -30,26 +30,19 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from gateway_project.net import addresses
 from gateway_project.text import web_addresses
 
+CONNECT_SECONDS = 5
+READ_SECONDS = 30  # until something arrives
+BODY_SECONDS = 60  # a byte every 29 seconds would satisfy READ_SECONDS for ever
+BODY_BYTES_MAX = 20_000_000  # unpacked
+RUN_SECONDS = 300  # of a client's life
+ATTEMPTS_MAX = 4  # of one document
+BACKOFF_SECONDS = 1.0  # the longest first pause; doubled for each further attempt
+BACKOFF_SECONDS_MAX = 30.0
+RETRY_AFTER_SECONDS_MAX = 60  # a server that asks for a longer wait is not waited for
 _CHUNK_BYTES = 65_536
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 Headers = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The bounds of one client. ``attempts`` and ``redirects`` are of one document, ``run_seconds`` of the client's life."""
-
-    connect_seconds: float = 5
-    read_seconds: float = 30  # until something arrives
-    body_seconds: float = 60  # a byte every 29 seconds would satisfy ``read_seconds`` for ever
-    body_bytes: int = 20_000_000  # unpacked
-    run_seconds: float = 300
-    attempts: int = 4
-    redirects: int = 0  # within the same origin; with 0 a redirect is an error like any other status
-    backoff_seconds: float = 1.0  # the longest first pause; doubled for each further attempt
-    backoff_seconds_max: float = 30.0
-    retry_after_seconds_max: float = 60  # a server that asks for a longer wait is not waited for
 
 
 class FetchFailed(Exception):
@@ -101,21 +94,23 @@ class Document:
 
 
 class Client:
-    """Fetches documents of one server with the same headers. ``say`` reports progress."""
+    """Fetches documents of one server with the same headers. ``say`` reports progress.
+
+    With ``redirects_max`` it follows redirects within the same origin; without, one is an error like any other status.
+    """
 
     def __init__(
         self,
         headers: Headers | None = None,
-        limits: Limits | None = None,
         *,
+        redirects_max: int = 0,
         pause: Callable[[float], object] = time.sleep,
         say: Callable[[str], object] = lambda line: None,
     ) -> None:
-        self._limits = limits or Limits()
-        self._pause, self._say = pause, say
+        self._redirects_max, self._pause, self._say = redirects_max, pause, say
         own = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "model-gateway"}
         self._headers = {**own, **(headers or {})}
-        self._deadline = time.monotonic() + self._limits.run_seconds
+        self._deadline = time.monotonic() + RUN_SECONDS
         self._session = requests.Session()
         self._session.trust_env = False  # no proxy, no ~/.netrc
         for scheme in ("http", "https"):
@@ -137,30 +132,29 @@ class Client:
 
     def _wait(self, failure: FetchFailed, attempt: int) -> None:
         """Wait until the next attempt. Raises ``failure`` if another attempt is useless, too many, or would come too late."""
-        limits = self._limits
-        ceiling = min(limits.backoff_seconds_max, limits.backoff_seconds * 2 ** (attempt - 1))
+        ceiling = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2 ** (attempt - 1))
         seconds = random.uniform(0, ceiling) if failure.retry_seconds is None else failure.retry_seconds  # noqa: S311  no secret
-        is_last = not failure.is_retryable or attempt >= limits.attempts
-        if is_last or seconds > limits.retry_after_seconds_max or time.monotonic() + seconds > self._deadline:
+        is_last = not failure.is_retryable or attempt >= ATTEMPTS_MAX
+        if is_last or seconds > RETRY_AFTER_SECONDS_MAX or time.monotonic() + seconds > self._deadline:
             raise failure
         self._say(f"{failure}; again in {seconds:.1f} s")
         self._pause(seconds)
 
     def _follow(self, url: str, conditions: Headers) -> Document | None:
         here = url
-        for _ in range(self._limits.redirects + 1):
+        for _ in range(self._redirects_max + 1):
             if time.monotonic() > self._deadline:
-                raise FetchFailed(url, f"took more than {self._limits.run_seconds:.0f} seconds in this run")
+                raise FetchFailed(url, f"took more than {RUN_SECONDS:.0f} seconds in this run")
             try:
                 with self._session.get(
                     here,
                     headers={**self._headers, **conditions},
-                    timeout=(self._limits.connect_seconds, self._limits.read_seconds),
+                    timeout=(CONNECT_SECONDS, READ_SECONDS),
                     allow_redirects=False,
                     stream=True,
                 ) as response:
-                    if not self._limits.redirects or response.status_code not in _REDIRECTS:
-                        return self._read(url, response, is_conditional=bool(conditions))
+                    if not self._redirects_max or response.status_code not in _REDIRECTS:
+                        return _read(url, response, is_conditional=bool(conditions))
                     target = web_addresses.join(here, response.headers.get("Location", ""))
                     if web_addresses.parse(target)[:2] != web_addresses.parse(here)[:2]:  # the scheme and the host
                         raise FetchFailed(url, "redirects to another host")  # which must not see our key
@@ -170,55 +164,57 @@ class Client:
             except ValueError:  # an address or a header that fits no request
                 raise FetchFailed(url, "cannot be asked: its address or its key fits no request") from None
             except (OSError, urllib3.exceptions.HTTPError, zlib.error) as error:  # their texts repeat the address, and more
-                raise FetchFailed(url, self._reason(error), is_retryable=True) from None
-        raise FetchFailed(url, f"redirects more than {self._limits.redirects} times")
+                raise FetchFailed(url, _reason(error), is_retryable=True) from None
+        raise FetchFailed(url, f"redirects more than {self._redirects_max} times")
 
-    def _read(self, url: str, response: requests.Response, *, is_conditional: bool) -> Document | None:
-        status = response.status_code
-        if status == HTTPStatus.NOT_MODIFIED and is_conditional:
-            return None
-        if status == HTTPStatus.OK:
-            return Document(url, self._body(url, response), response.headers)
-        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise AccessDenied(url, f"answered {status}")
-        if status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS} or status >= 500:
-            seconds = retry_after_seconds(response.headers, datetime.now(UTC))
-            wish = "" if seconds is None else f": not before {seconds:.0f} s"
-            raise FetchFailed(url, f"answered {status}{wish}", is_retryable=True, retry_seconds=seconds)
-        if status in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
-            raise NotFound(url, f"answered {status}")
-        raise FetchFailed(url, f"answered {status}")
 
-    def _body(self, url: str, response: requests.Response) -> bytes:
-        """Read the body as it arrives, and check the time at each part; unpack the body within the limit."""
-        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
-        if encoding not in {"identity", "gzip"}:
-            raise InvalidDocument(url, "sent a compression that it was not asked for")
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
-        deadline, bytes_max = time.monotonic() + self._limits.body_seconds, self._limits.body_bytes
-        body, received_bytes = bytearray(), 0
-        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
-            received_bytes += len(chunk)
-            body += unpacker.decompress(chunk, bytes_max + 1 - len(body)) if unpacker else chunk
-            if max(len(body), received_bytes) > bytes_max:
-                raise InvalidDocument(url, f"sent more than {bytes_max} bytes")
-            if time.monotonic() > deadline:
-                seconds = self._limits.body_seconds
-                raise FetchFailed(url, f"took more than {seconds:.0f} seconds to send its answer", is_retryable=True)
-        if unpacker and not unpacker.eof:
-            raise zlib.error("the packed body ends too early")
-        return bytes(body)
+def _read(url: str, response: requests.Response, *, is_conditional: bool) -> Document | None:
+    status = response.status_code
+    if status == HTTPStatus.NOT_MODIFIED and is_conditional:
+        return None
+    if status == HTTPStatus.OK:
+        return Document(url, _body(url, response), response.headers)
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        raise AccessDenied(url, f"answered {status}")
+    if status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS} or status >= 500:
+        seconds = retry_after_seconds(response.headers, datetime.now(UTC))
+        wish = "" if seconds is None else f": not before {seconds:.0f} s"
+        raise FetchFailed(url, f"answered {status}{wish}", is_retryable=True, retry_seconds=seconds)
+    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
+        raise NotFound(url, f"answered {status}")
+    raise FetchFailed(url, f"answered {status}")
 
-    def _reason(self, error: Exception) -> str:
-        if isinstance(error, requests.ConnectTimeout):
-            return f"cannot be reached: no connection within {self._limits.connect_seconds:.0f} seconds"
-        if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
-            return f"sent nothing for {self._limits.read_seconds:.0f} seconds"
-        if isinstance(error, requests.exceptions.SSLError):
-            return "cannot be reached: its certificate is not valid, or it does not speak TLS"
-        if isinstance(error, requests.ConnectionError):
-            return "cannot be reached: the connection failed"
-        return "broke off its answer"
+
+def _body(url: str, response: requests.Response) -> bytes:
+    """Read the body as it arrives, and check the time at each part; unpack the body within the limit."""
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in {"identity", "gzip"}:
+        raise InvalidDocument(url, "sent a compression that it was not asked for")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
+    deadline = time.monotonic() + BODY_SECONDS
+    body, received_bytes = bytearray(), 0
+    while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
+        received_bytes += len(chunk)
+        body += unpacker.decompress(chunk, BODY_BYTES_MAX + 1 - len(body)) if unpacker else chunk
+        if max(len(body), received_bytes) > BODY_BYTES_MAX:
+            raise InvalidDocument(url, f"sent more than {BODY_BYTES_MAX} bytes")
+        if time.monotonic() > deadline:
+            raise FetchFailed(url, f"took more than {BODY_SECONDS:.0f} seconds to send its answer", is_retryable=True)
+    if unpacker and not unpacker.eof:
+        raise zlib.error("the packed body ends too early")
+    return bytes(body)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, requests.ConnectTimeout):
+        return f"cannot be reached: no connection within {CONNECT_SECONDS:.0f} seconds"
+    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+        return f"sent nothing for {READ_SECONDS:.0f} seconds"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "cannot be reached: its certificate is not valid, or it does not speak TLS"
+    if isinstance(error, requests.ConnectionError):
+        return "cannot be reached: the connection failed"
+    return "broke off its answer"
 
 
 def with_query(url: str, query: Mapping[str, str | int]) -> str:

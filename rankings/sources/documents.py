@@ -13,8 +13,6 @@ from typing import Any
 from gateway_project.net import background_http
 from gateway_project.net.background_http import AccessDenied, Document, Headers, NotFound
 
-LIMITS = background_http.Limits(redirects=3)
-
 
 class SourceFailed(Exception):
     """What the documents say ended the run. The message holds no secret. ``retry_at``: when the source allows the next one."""
@@ -40,7 +38,7 @@ class SourceClient:
         say: Callable[[str], object] = lambda line: None,
     ) -> None:
         self.base_url, self.say = base_url.rstrip("/"), say
-        self._http = background_http.Client(headers, LIMITS, pause=pause, say=say)
+        self._http = background_http.Client(headers, redirects_max=3, pause=pause, say=say)
         self._answers: dict[str, Document] = {}
 
     def close(self) -> None:

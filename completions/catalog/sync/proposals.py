@@ -33,7 +33,6 @@ from gateway_project.net.background_http import Document
 logger = logging.getLogger("gateway.catalog")
 
 Kind, State = CatalogProposal.Kind, CatalogProposal.State
-LIMITS = background_http.Limits(redirects=0)
 _ETAG_CHARACTERS_MAX = 200
 
 
@@ -118,7 +117,7 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
         key = provider.read_api_key()
         pool.release_connection()  # the provider may take minutes
         url, headers = OPENAI_MODELS.address(provider.base_url.rstrip("/"), key)
-        with closing(background_http.Client(headers, LIMITS)) as client:
+        with closing(background_http.Client(headers)) as client:
             document = client.get(url, {"If-None-Match": stored.etag} if stored.etag else {})
         if document is None:
             return before, True

@@ -29,7 +29,7 @@ from gateway_project.web.openapi.fields import (
     shape,
     variant,
 )
-from gateway_project.web.openapi.specification import ErrorDetailsSerializer
+from gateway_project.web.openapi.specification import ErrorDetails
 
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
@@ -340,7 +340,7 @@ class ResponseErrorEvent(_Event):
     code = Text("For programs.")
     message = Text("For people; the words may change.")
     param = Text("The field or parameter that is wrong.", allow_null=True)
-    error = ErrorDetailsSerializer(help_text="The same again, for clients that look for it here.")
+    error = ErrorDetails(help_text="The same again, for clients that look for it here.")
 
 
 STREAM_EVENT = one_of(

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gateway_project.net import background_http
 from gateway_project.net.background_http import (
     AccessDenied,
     Client,
     FetchFailed,
     InvalidDocument,
-    Limits,
     retry_after_seconds,
     with_query,
 )
@@ -34,11 +34,13 @@ def pauses():
 
 
 @pytest.fixture
-def fetch(server, pauses):
+def fetch(server, pauses, monkeypatch):
     """Fetch /documents/one with a key and these limits."""
 
-    def fetch(conditions=None, **limits):
-        client = Client({"Authorization": f"Bearer {SECRET}"}, Limits(**limits), pause=pauses.append)
+    def fetch(conditions=None, redirects_max=0, **limits):
+        for name, limit in limits.items():
+            monkeypatch.setattr(background_http, name, limit)
+        client = Client({"Authorization": f"Bearer {SECRET}"}, redirects_max=redirects_max, pause=pauses.append)
         try:
             return client.get(f"{server.origin}/documents/one", conditions)
         finally:
@@ -171,13 +173,13 @@ def test_a_long_retry_after_ends_the_attempts_and_is_reported(fetch, server, pau
 def test_a_pause_that_would_exceed_the_run_is_not_made(fetch, server, pauses):
     server.will(reply(status=429, Retry_After="5"))
     with pytest.raises(FetchFailed, match="answered 429"):
-        fetch(run_seconds=4)
+        fetch(RUN_SECONDS=4)
     assert (len(server.received), pauses) == (1, [])
 
 
 def test_nothing_is_requested_after_the_run_has_ended(fetch, server):
     with pytest.raises(FetchFailed, match="took more than -1 seconds in this run"):
-        fetch(run_seconds=-1)
+        fetch(RUN_SECONDS=-1)
     assert server.received == []
 
 
@@ -221,9 +223,9 @@ def test_a_compression_that_was_not_requested_is_refused(fetch, server, pauses):
 def test_a_body_of_exactly_the_limit_is_accepted_and_one_byte_more_is_not(fetch, server, pauses, encoding):
     pack = gzip.compress if encoding == "gzip" else bytes
     server.will(reply(pack(b" " * 50_000), Content_Encoding=encoding))
-    assert len(fetch(body_bytes=50_000).body) == 50_000
+    assert len(fetch(BODY_BYTES_MAX=50_000).body) == 50_000
     with pytest.raises(InvalidDocument, match="sent more than 49999 bytes"):
-        fetch(body_bytes=49_999)
+        fetch(BODY_BYTES_MAX=49_999)
     assert pauses == []
 
 
@@ -238,13 +240,13 @@ def test_a_small_body_that_unpacks_to_a_large_one_is_refused(fetch, server):
 def test_a_body_that_comes_byte_by_byte_is_abandoned_after_the_time_limit(fetch, server):
     server.will(reply(b" " * 10_000, seconds_between_bytes=0.01))
     with pytest.raises(FetchFailed, match="took more than 0 seconds to send its answer"):
-        fetch(body_seconds=0.1, attempts=1)
+        fetch(BODY_SECONDS=0.1, ATTEMPTS_MAX=1)
 
 
 def test_a_server_that_sends_nothing_is_abandoned(fetch, server):
     server.will(reply(b"ab", seconds_between_bytes=60))
     with pytest.raises(FetchFailed, match="sent nothing for 0 seconds"):
-        fetch(read_seconds=0.1, attempts=1)
+        fetch(READ_SECONDS=0.1, ATTEMPTS_MAX=1)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_a_redirect_is_not_followed_by_default(fetch, server, pauses):
 
 def test_a_redirect_within_the_origin_is_followed_with_key_and_conditions(fetch, server):
     server.will(reply(status=307, Location="/elsewhere"), json_reply([1]))
-    assert fetch({"If-None-Match": '"1"'}, redirects=3).json() == [1]
+    assert fetch({"If-None-Match": '"1"'}, redirects_max=3).json() == [1]
     received = server.received[1]
     assert received.path == "/elsewhere"
     assert (received.headers["authorization"], received.headers["if-none-match"]) == (f"Bearer {SECRET}", '"1"')
@@ -312,12 +314,12 @@ def test_a_redirect_within_the_origin_is_followed_with_key_and_conditions(fetch,
 def test_a_redirect_to_another_origin_is_not_followed(fetch, server, pauses, location):
     server.will(reply(status=302, Location=location.format(port=server.origin.rpartition(":")[2])), json_reply([1]))
     with pytest.raises(FetchFailed, match="redirects to another host"):
-        fetch(redirects=3)
+        fetch(redirects_max=3)
     assert (len(server.received), pauses) == (1, [])
 
 
 def test_redirects_are_followed_three_times_at_most(fetch, server):
     server.will(reply(status=302, Location="/documents/one"))
     with pytest.raises(FetchFailed, match="redirects more than 3 times"):
-        fetch(redirects=3)
+        fetch(redirects_max=3)
     assert len(server.received) == 4

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from completions.catalog.sync import proposals
 from completions.models import LanguageModel, Provider
 from gateway_project.net import background_http
 from tests.completions.catalog.sync.lists import ListServer, entry, make_model, make_provider
@@ -15,7 +14,7 @@ from tests.document_server import serving
 @pytest.fixture
 def lists(monkeypatch: pytest.MonkeyPatch) -> Iterator[ListServer]:
     """A server that lists acme/large as the catalog has it."""
-    monkeypatch.setattr(proposals, "LIMITS", background_http.Limits(backoff_seconds=0))
+    monkeypatch.setattr(background_http, "BACKOFF_SECONDS", 0)
     with serving(ListServer) as server:
         server.lists(entry())
         yield server
