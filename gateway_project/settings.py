@@ -354,13 +354,10 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "gateway_project.web.openapi.specification.simplify_references",
-        "gateway_project.web.openapi.specification.describe_defaults",
-        "gateway_project.web.openapi.specification.describe_errors",
+        "gateway_project.web.openapi.specification.describe",
         "keys.openapi.describe_rates",
         "completions.inbound.messages.serializers.describe_errors",
-        "gateway_project.web.openapi.specification.describe_servers",
-        "gateway_project.web.openapi.specification.add_examples",
+        "gateway_project.web.openapi.specification.complete",
     ],
 }
 

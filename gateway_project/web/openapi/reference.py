@@ -3,9 +3,8 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
@@ -22,19 +21,14 @@ from gateway_project.web.openapi import specification
 Schema = dict[str, Any]
 SEARCH_CHARACTERS_MAX = 100
 _DEPTH_MAX = 7
-# Groups by the beginning of their paths; a path belongs to the first that fits.
+_COMPLETIONS = ("chat/", "messages", "responses", "quote", "completions", "generation", "embeddings")
+# How the paths of each group begin; a path belongs to the first that fits.
 _GROUPS = {
-    "/v1/chat/": "Completions",
-    "/v1/messages": "Completions",
-    "/v1/responses": "Completions",
-    "/v1/quote": "Completions",
-    "/v1/completions": "Completions",
-    "/v1/generation": "Completions",
-    "/v1/embeddings": "Completions",
-    "/v1/": "Models and usage",
-    "/api/billing/": "Balance and ledger",
-    "/api/keys": "Keys",
-    "/api/rankings": "Rankings",
+    "Completions": tuple(f"/v1/{beginning}" for beginning in _COMPLETIONS),
+    "Models and usage": "/v1/",
+    "Balance and ledger": "/api/billing/",
+    "Keys": "/api/keys",
+    "Rankings": "/",
 }
 # What each code of an error means, and whether to try again.
 MEANINGS = {
@@ -61,23 +55,20 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     name: str
     kind: str
     is_required: bool
     description: str
 
 
-@dataclass(frozen=True)
-class Media:
+class Media(NamedTuple):
     kind: str
     fields: list[Field]
     example: str
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """``request`` is empty where there is no body; ``curl`` ends with it."""
 
     id: str
@@ -149,13 +140,11 @@ def _found(operations: list[Operation], words: str) -> Iterator[tuple[Operation,
 def read_operations(api_url: str, base_url: str) -> list[Operation]:
     """Return the operations of the OpenAPI description, those of a group together. The addresses are for the examples."""
     document = specification.read_document()
-    order = list(dict.fromkeys(_GROUPS.values()))
     found = [
         _operation(document, path, method, operation, api_url if path.startswith("/v1/") else base_url)
-        for path, operations in document["paths"].items()
-        for method, operation in operations.items()
+        for path, method, operation in specification.operations(document)
     ]
-    return sorted(found, key=lambda each: (order.index(each.group), each.method != "POST"))
+    return sorted(found, key=lambda each: ([*_GROUPS].index(each.group), each.method != "POST"))
 
 
 def _operation(document: Schema, path: str, method: str, operation: Schema, address: str) -> Operation:
@@ -164,7 +153,7 @@ def _operation(document: Schema, path: str, method: str, operation: Schema, addr
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     return Operation(
         id=operation["operationId"],
-        group=next((title for prefix, title in _GROUPS.items() if path.startswith(prefix)), list(_GROUPS.values())[-1]),
+        group=next(title for title, beginnings in _GROUPS.items() if path.startswith(beginnings)),
         method=method.upper(),
         path=path,
         title=operation["summary"],

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from django.urls import get_resolver
 from django.utils.module_loading import autodiscover_modules
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
-from drf_spectacular.utils import extend_schema as describe
+from drf_spectacular.utils import extend_schema as apply_schema
 
 from gateway_project import errors
 from gateway_project.web import hosts, public_page
@@ -55,7 +55,7 @@ def _rendered_document(*addresses: str) -> bytes:
     autodiscover_modules("openapi")  # of the apps: they register security schemes and descriptions of fields
     while _described:
         view, description = _described.pop(0)
-        describe(**description)(view)
+        apply_schema(**description)(view)
 
     def render() -> bytes:
         document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
@@ -106,18 +106,43 @@ def response_header(name: str, type: Any, description: str, statuses: list[int |
     return OpenApiParameter(name, type, OpenApiParameter.HEADER, response=statuses, description=description)
 
 
-def simplify_references(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Write references as OpenAPI 3.1 can, and as generators of clients read them. A hook of drf-spectacular.
+def describe(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Write references as OpenAPI 3.1 can; tell of defaults and errors. A hook of drf-spectacular, before those of the apps."""
+    result["components"]["schemas"].pop("Null", None)
+    simplified: dict[str, Any] = _simplified(result)
+    for schema in simplified["components"]["schemas"].values():
+        _describe_defaults(schema)
+    for _, _, operation in operations(simplified):
+        _describe_errors(operation["responses"])
+    return simplified
+
+
+def complete(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Add at which addresses the paths are served, and the examples, from their file. The last hook of drf-spectacular."""
+    examples = json.loads(_EXAMPLES.read_text())
+    api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
+    # Relative to the address of this description, where the gateway's own name is not known.
+    result["servers"] = [{"url": hosts.configured_url(base_host) or "/"}]
+    for path, _, operation in operations(result):
+        if path.startswith("/v1/") and api_host != base_host:
+            operation["servers"] = [{"url": hosts.configured_url(api_host)}]
+        _add_examples(operation, examples.get(operation["operationId"], {}))
+    return result
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the path, the method and the description of each operation."""
+    for path, by_method in document["paths"].items():
+        for method, operation in by_method.items():
+            yield path, method, operation
+
+
+def _simplified(part: Any) -> Any:
+    """Write references as generators of clients read them.
 
     A description stands beside its reference without the ``allOf`` of 3.0: openapi-typescript would take away the ``type`` by
     which objects in it are told apart. Null is a type, not a component: no language has a class so named.
     """
-    result["components"]["schemas"].pop("Null", None)
-    simplified: dict[str, Any] = _simplified(result)
-    return simplified
-
-
-def _simplified(part: Any) -> Any:
     if part == _NULL_REFERENCE:
         return {"type": "null"}
     if isinstance(part, list):
@@ -130,40 +155,25 @@ def _simplified(part: Any) -> Any:
     return found
 
 
-def describe_defaults(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Tell the default of an optional field in its description. A hook of drf-spectacular.
+def _describe_defaults(schema: dict[str, Any]) -> None:
+    """Tell the default of an optional field in its description.
 
     openapi-typescript takes a field with a ``default`` for one that is always there, and requires it of who sends a request.
     """
-    for schema in result["components"]["schemas"].values():
-        for name, field in schema.get("properties", {}).items():
-            if "default" in field and name not in schema.get("required", []):
-                default = json.dumps(field.pop("default"))
-                field["description"] = f"{field.get('description', '')} Default: {default}.".lstrip()
-    return result
+    for name, field in schema.get("properties", {}).items():
+        if "default" in field and name not in schema.get("required", []):
+            default = json.dumps(field.pop("default"))
+            field["description"] = f"{field.get('description', '')} Default: {default}.".lstrip()
 
 
-def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Add the error reply, which has the same shape everywhere, and the headers of errors. A hook of drf-spectacular."""
-    for operations in result["paths"].values():
-        for operation in operations.values():
-            responses = operation["responses"]
-            content = {"application/json": {"schema": _ERROR_REFERENCE}}
-            responses["default"] = {"description": "Any other error", "content": content}
-            for status, response in responses.items():
-                response["description"] = response["description"] or "Success"
-                headers = response.setdefault("headers", {})
-                headers.update({name: _HEADERS[name] for name in ("x-request-id", *_ERROR_HEADERS.get(status, ()))})
-    return result
-
-
-def add_examples(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Add the examples of parameters, requests and replies, which stand in a file by operation. A hook of drf-spectacular."""
-    examples = json.loads(_EXAMPLES.read_text())
-    for operations in result["paths"].values():
-        for operation in operations.values():
-            _add_examples(operation, examples.get(operation["operationId"], {}))
-    return result
+def _describe_errors(responses: dict[str, Any]) -> None:
+    """Add the error reply, which has the same shape everywhere, and the headers of errors."""
+    content = {"application/json": {"schema": _ERROR_REFERENCE}}
+    responses["default"] = {"description": "Any other error", "content": content}
+    for status, response in responses.items():
+        response["description"] = response["description"] or "Success"
+        headers = response.setdefault("headers", {})
+        headers.update({name: _HEADERS[name] for name in ("x-request-id", *_ERROR_HEADERS.get(status, ()))})
 
 
 def _add_examples(operation: dict[str, Any], given: dict[str, Any]) -> None:
@@ -179,17 +189,6 @@ def _add_examples(operation: dict[str, Any], given: dict[str, Any]) -> None:
             media["example"] = json.loads(first[1]) if first else None
         elif kind != "text/event-stream" and "reply" in given:
             media["example"] = given["reply"]
-
-
-def describe_servers(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Add the addresses at which the paths are served. A hook of drf-spectacular."""
-    api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
-    # Relative to the address of this description, where the gateway's own name is not known.
-    result["servers"] = [{"url": hosts.configured_url(base_host) or "/"}]
-    for path, operations in result["paths"].items():
-        for operation in operations.values() if path.startswith("/v1/") and api_host != base_host else ():
-            operation["servers"] = [{"url": hosts.configured_url(api_host)}]
-    return result
 
 
 _EXAMPLES = Path(__file__).with_name("examples.json")
