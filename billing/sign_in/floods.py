@@ -17,7 +17,7 @@ from billing.email_addresses import canonical
 from billing.sign_in import backend, devices, limits
 from billing.sign_in.limits import Limit
 from gateway_project import errors, passwords
-from gateway_project.web import error_handlers
+from gateway_project.web import error_replies
 from gateway_project.web.client_address import network_of
 
 # What a view limits by the client's address: the page, and whether only to read it counts. The view counts.
@@ -41,7 +41,7 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
             if limit := _by_path().get((request.path_info, request.method in ("GET", "HEAD"))):
                 limits.require_not_known_refused([limit(network_of(request))])
         except errors.ApiError as refusal:
-            return error_handlers.refuse(request, refusal)
+            return error_replies.refuse(request, refusal)
         return super().__call__(request)  # type: ignore[return-value]
 
     def _sign_in(self, request: HttpRequest, email: str) -> HttpResponse:

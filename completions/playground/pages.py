@@ -57,7 +57,7 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
         if not is_streamed:
             return _page(request, form, turns=form.cleaned_data.get("earlier", ()))
         name, messages = next(iter(form.errors.items()))
-        return error_replies.respond(errors.InvalidRequest(str(messages[0]), param=name), request)
+        return error_replies.as_json(errors.InvalidRequest(str(messages[0]), param=name), request)
     fields = form.fields_of_request(is_streamed=is_streamed)
     reply = completion.send(request, caller, fields)
     return reply if is_streamed else _answered(request, form, fields, reply)

@@ -18,7 +18,7 @@ from completions.public.selection import Selection
 from completions.statistics import uptime
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import error_handlers, hosts, public_page, wrong_paths
+from gateway_project.web import error_replies, hosts, public_page, wrong_paths
 from gateway_project.web.openapi import reference
 
 View = Callable[..., HttpResponseBase]
@@ -33,7 +33,7 @@ def _public(view: View) -> View:
         try:
             return view(request, *args, **kwargs)
         except pool.DATABASE_ERRORS:
-            return error_handlers.respond(request, errors.ServiceUnavailable("The models are unavailable right now."))
+            return error_replies.respond(request, errors.ServiceUnavailable("The models are unavailable right now."))
 
     return page
 
@@ -44,7 +44,7 @@ def _to_people(view: View) -> View:
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.headers.keys() & {"Authorization", "X-Api-Key"}:
-            return error_handlers.respond(request, errors.PathNotFound(wrong_paths.message(request)))
+            return error_replies.respond(request, errors.PathNotFound(wrong_paths.message(request)))
         return view(request, *args, **kwargs)
 
     return page

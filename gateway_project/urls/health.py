@@ -2,13 +2,13 @@
 
 from django.urls import path
 
-from gateway_project.web import error_handlers, health, hosts
+from gateway_project.web import error_replies, health, hosts
 
 probes = [path(hosts.ALIVE, health.alive), path(hosts.READY, health.ready)]
 
 urlpatterns = [*probes, path(hosts.METRICS, health.metrics_text)]
 
-handler400 = error_handlers.bad_request
-handler403 = error_handlers.permission_denied
-handler404 = error_handlers.not_found
-handler500 = error_handlers.server_error
+handler400 = error_replies.bad_request
+handler403 = error_replies.permission_denied
+handler404 = error_replies.not_found
+handler500 = error_replies.server_error

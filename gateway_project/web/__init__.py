@@ -17,9 +17,8 @@
 - ``in_flight``           how many requests of an account, a user or an address are in flight, and how often pages come
 - ``bodies_in_flight``    how many bytes of large bodies a process receives, parses and holds
 - ``downloads``           files that are streamed, few at a time
-- ``error_replies``       replies to exceptions of views
+- ``error_replies``       replies to errors, as JSON or a page: to exceptions of views, and outside of them
 - ``wrong_paths``         what a 404 says to use instead
-- ``error_handlers``      replies to errors outside views, as JSON or a page
 - ``gunicorn``            what the project changes in gunicorn
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description, and a page made from it

@@ -1,16 +1,26 @@
-"""Error replies in the API's format, which ``keys.refusal_history.replies`` makes of every exception of a view."""
+"""Error replies in the API's format, which ``keys.refusal_history.replies`` makes of every exception of a view, or as a page.
+
+``urls`` names the handlers of errors outside views, which reply with JSON to API clients and with a page to browsers.
+"""
 
 import logging
+import sys
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.template.loader import render_to_string
 from rest_framework import exceptions
 from rest_framework.negotiation import DefaultContentNegotiation
 
 from gateway_project import errors, logs
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
+from gateway_project.web import wrong_paths
+from gateway_project.web.hosts import is_api
 from gateway_project.web.request_notes import notes_or_empty
 
 logger = logging.getLogger("gateway.api")
@@ -25,8 +35,8 @@ class AlwaysJSON(DefaultContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
-    """Return the reply to ``error``. The message of an InternalError names only the request id."""
+def as_json(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
+    """Return the reply to ``error`` in the API's format. The message of an InternalError names only the request id."""
     logs.explain(error)
     if isinstance(error, errors.InternalError):
         request_id = notes_or_empty(request).id or "unknown"
@@ -95,3 +105,55 @@ def _from_validation(exception: exceptions.ValidationError) -> errors.InvalidReq
             detail = next((item for item in detail if item), "invalid")
     param = path.removesuffix(".non_field_errors") or None
     return errors.InvalidRequest(f"{param}: {detail}" if param else str(detail), param=param, quotes_request=True)
+
+
+# --- JSON or a page ---------------------------------------------------------------------------------------------------
+
+
+def _wants_page(request: HttpRequest) -> bool:
+    return not is_api(request) and "text/html" in request.headers.get("Accept", "")
+
+
+def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
+    """Return the reply to an error: a page if the client wants one, else JSON. Both have the error's headers."""
+    return _reply(request, error, lambda: render_to_string("error.html", {"error": error}, request))
+
+
+def refuse(request: HttpRequest, refusal: errors.ApiError) -> HttpResponse:
+    """Return the reply to a request that gets no further, at the least cost: a page is rendered once for each message."""
+    return _reply(request, refusal, lambda: _refusal_page(refusal.status, refusal.message))
+
+
+def _reply(request: HttpRequest, error: errors.ApiError, page: Callable[[], str]) -> HttpResponse:
+    if _wants_page(request):
+        logs.explain(error)
+        response = HttpResponse(page(), status=error.status, headers=error.headers)
+    else:
+        response = as_json(error, request)
+    hand_on(error, request, response)
+    return response
+
+
+@lru_cache(maxsize=128)
+def _refusal_page(status: int, message: str) -> str:
+    """Return the page that says why, without a look at who asks."""
+    error = {"status": status, "message": message}
+    return render_to_string("error.html", {"error": error, "support_address": settings.SUPPORT_ADDRESS})
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return respond(request, errors.InvalidRequest("The request is malformed."))
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return respond(request, errors.Forbidden("You do not have permission to do this."))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return respond(request, errors.PathNotFound("Page not found." if _wants_page(request) else wrong_paths.message(request)))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    if exception := sys.exception():  # Django calls this while it handles one, and does not pass it
+        logs.explain(exception, is_unexpected=True)
+    return respond(request, errors.InternalError(""))

@@ -30,7 +30,7 @@ def ready(request: HttpRequest) -> HttpResponse:
     if error is None:
         return JsonResponse({"status": "ready"})
     logs.explain(error)
-    return error_replies.respond(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."), request)
+    return error_replies.as_json(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."), request)
 
 
 def _unreadiness() -> Exception | None:
@@ -109,7 +109,7 @@ def metrics_text(request: HttpRequest, *, is_own_address: bool = False) -> HttpR
     ):
         if not settings.METRICS_SECRET:
             raise Http404
-        return error_replies.respond(errors.InvalidApiKey(_NOT_PERMITTED), request)
+        return error_replies.as_json(errors.InvalidApiKey(_NOT_PERMITTED), request)
     return HttpResponse(metrics.render(), content_type=METRICS_CONTENT_TYPE)
 
 

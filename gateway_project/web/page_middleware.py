@@ -28,7 +28,7 @@ from django.utils.deprecation import MiddlewareMixin
 from gateway_project import errors, large_work, logs
 from gateway_project.db import pool
 from gateway_project.net import disconnects
-from gateway_project.web import error_handlers, error_replies, in_flight, strict_json
+from gateway_project.web import error_replies, in_flight, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.client_address import network_of
 from gateway_project.web.gunicorn import bodies
@@ -48,7 +48,7 @@ class PageErrorMiddleware(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
             return None
-        return error_handlers.respond(request, error_replies.translate(exception))
+        return error_replies.respond(request, error_replies.translate(exception))
 
 
 class PageTextMiddleware(MiddlewareMixin):
@@ -76,9 +76,9 @@ class PageBodyMiddleware(MiddlewareMixin):
                 return super().__call__(request)  # type: ignore[return-value]
         except errors.LengthRequired as refusal:
             disconnects.stop_reading(request.META.get("gunicorn.socket"))  # there may be no end of it
-            return error_handlers.refuse(request, refusal)
+            return error_replies.refuse(request, refusal)
         except (errors.ApiError, *pool.DATABASE_ERRORS) as refusal:  # of its bytes: whatever happens later is a reply
-            return error_handlers.refuse(request, error_replies.translate(refusal))
+            return error_replies.refuse(request, error_replies.translate(refusal))
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         length = _length(request)
@@ -90,7 +90,7 @@ class PageBodyMiddleware(MiddlewareMixin):
                 _read(request, length)
         except gevent.Timeout:
             disconnects.stop_reading(client)
-            return error_handlers.respond(request, errors.RequestTimeout("The form did not arrive in time."))
+            return error_replies.respond(request, errors.RequestTimeout("The form did not arrive in time."))
         except UnreadablePostError:
             raise BadRequest("The form ended before its Content-Length.") from None
         if disconnects.has_disconnected(client):
@@ -202,7 +202,7 @@ class PageUserInFlightMiddleware(MiddlewareMixin):
         try:
             user_id = request.user.pk  # None: no user is signed in
         except (errors.RequestTimeout, *pool.DATABASE_ERRORS) as error:
-            return error_handlers.refuse(request, error_replies.translate(error))
+            return error_replies.refuse(request, error_replies.translate(error))
         return _begin(request, in_flight.pages_of_user, user_id) if user_id is not None else None
 
 
@@ -216,7 +216,7 @@ def _begin(request: HttpRequest, pages: in_flight.PagesInFlight, owner: Any) -> 
     try:
         pages.begin(request, owner)
     except errors.RateLimitExceeded as refusal:
-        return error_handlers.refuse(request, refusal)
+        return error_replies.refuse(request, refusal)
     return None
 
 
@@ -226,7 +226,7 @@ class PageSessionMiddleware(SessionMiddleware):
         try:
             return super().process_response(request, response)
         except errors.RequestTimeout as error:
-            return error_handlers.refuse(request, error)
+            return error_replies.refuse(request, error)
 
 
 class PageCsrfMiddleware(CsrfViewMiddleware):

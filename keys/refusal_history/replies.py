@@ -13,7 +13,7 @@ from keys.refusal_history import collector
 def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpResponse:
     """Return the reply to an exception of a view."""
     error, request = error_replies.translate(exception), context["request"]._request
-    response = error_replies.respond(error, request)
+    response = error_replies.as_json(error, request)
     notes = notes_of(request)
     took_nothing = getattr(context["view"], "takes_when_admitted", False) and not notes.completion_id
     is_refused = not error_replies.hand_on(error, request, response, took_nothing=took_nothing)

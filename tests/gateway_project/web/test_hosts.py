@@ -10,7 +10,7 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 
-from gateway_project.web import error_handlers
+from gateway_project.web import error_replies
 from gateway_project.web.api_requests import ApiMiddleware
 from tests import chat, factories
 from tests.conftest import client_for
@@ -95,7 +95,7 @@ def test_each_address_has_its_own_missing_page(two_addresses, db):
 @pytest.mark.parametrize("urlconf", ["both", "api", "base", "health", "metrics"])
 def test_errors_outside_views_have_the_api_format_on_every_address(urlconf):
     resolver = get_resolver(f"gateway_project.urls.{urlconf}")
-    ours = [error_handlers.bad_request, error_handlers.permission_denied, error_handlers.not_found, error_handlers.server_error]
+    ours = [error_replies.bad_request, error_replies.permission_denied, error_replies.not_found, error_replies.server_error]
     assert [resolver.resolve_error_handler(status) for status in (400, 403, 404, 500)] == ours
 
 
