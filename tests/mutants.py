@@ -775,13 +775,13 @@ mutant(
 mutant(
     "parts_are_rounded_each_by_itself",
     "The parts of a sum are rounded on pages without regard to the sum.",
-    code("gateway_project.text.shares:apportion", "[: whole - sum(quotients)]", "[:0]"),
+    code("gateway_project.text.dollars:apportion", "[: whole - sum(quotients)]", "[:0]"),
     "gateway_project/text/test_dollars.py::test_parts_add_up_however_many_there_are",
 )
 mutant(
     "the_smallest_remainders_are_rounded_up",
     "Of the parts of a sum those are rounded up that are nearest to the number below.",
-    code("gateway_project.text.shares:apportion", "-(parts[place] % divisor)", "parts[place] % divisor"),
+    code("gateway_project.text.dollars:apportion", "-(parts[place] % divisor)", "parts[place] % divisor"),
     "gateway_project/text/test_dollars.py::test_the_parts_of_a_sum_add_up_as_they_are_shown[parts0-shown0]",
 )
 mutant(

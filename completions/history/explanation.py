@@ -13,7 +13,7 @@ from billing import money
 from billing.models import Hold
 from completions.models import Completion
 from completions.pricing.rates import CostPart
-from gateway_project.text import dollars, shares, timestamps
+from gateway_project.text import dollars, timestamps
 from gateway_project.text.dollars import Amount
 
 _Settlement = Completion.Settlement
@@ -105,7 +105,7 @@ class ShownCharge:
 
 def show_charge(charge: Charge) -> ShownCharge:
     """Round the amounts of a charge. The exact amount of a part is the one before the rounding of all."""
-    part_nanos = shares.apportion([part.unrounded for part in charge.parts], money.TOKENS_PER_PRICE, charge.computed_nanos)
+    part_nanos = dollars.apportion([part.unrounded for part in charge.parts], money.TOKENS_PER_PRICE, charge.computed_nanos)
     taken_nanos = [charge.charged_before_nanos, charge.beyond_hold_nanos, charge.cost_nanos]
     decimals = dollars.decimals([*part_nanos, *taken_nanos, charge.computed_nanos])
     parts = [

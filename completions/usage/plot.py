@@ -7,7 +7,7 @@ from datetime import datetime
 from completions.usage.figures import Figures, Group, Kind, Sums
 from completions.usage.ranges import Range
 from gateway_project import bar_chart
-from gateway_project.text import dollars, shares
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def build_lines(figures: Figures, names: Mapping[Group, str], addresses: Mapping
     """Build the table beside the plot, in the order of the groups."""
     used = {group: figures.of_group(group) for group in figures.groups}
     values = [measure.value(each) for each in used.values()]
-    tenths = shares.apportion([1_000 * value for value in values], sum(values) or 1, 1_000 if any(values) else 0)
+    tenths = dollars.apportion([1_000 * value for value in values], sum(values) or 1, 1_000 if any(values) else 0)
     return [
         Line(colour, names[group], used[group], f"{share // 10}.{share % 10}", addresses.get(group, ""))
         for (group, colour), share in zip(_colours(figures).items(), tenths, strict=True)

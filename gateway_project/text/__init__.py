@@ -1,7 +1,6 @@
 """How values are written as text: amounts, times, JSON and CSV; and how web addresses are read. Imports nothing of the gateway.
 
-- ``dollars``        amounts in US dollars
-- ``shares``         whole shares that add up to a whole
+- ``dollars``        amounts in US dollars, and whole shares that add up to a whole
 - ``timestamps``     the API's time format
 - ``compact_json``   JSON without white space
 - ``csv_text``       CSV files without formulas

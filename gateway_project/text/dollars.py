@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from gateway_project.text import compact_json, shares
+from gateway_project.text import compact_json
 
 NANOS_PER_DOLLAR = 1_000_000_000
 _CENT_NANOS = NANOS_PER_DOLLAR // 100
@@ -124,7 +124,16 @@ def round_parts(parts_nanos: Sequence[int], decimals_shown: int, *, is_floored: 
     whole_nanos = sum(parts_nanos)
     step_nanos, _ = _step(whole_nanos, decimals_shown)
     whole_steps = (whole_nanos if is_floored else _round(whole_nanos, step_nanos)) // step_nanos
-    return [steps * step_nanos for steps in shares.apportion(parts_nanos, step_nanos, whole_steps)]
+    return [steps * step_nanos for steps in apportion(parts_nanos, step_nanos, whole_steps)]
+
+
+def apportion(parts: Sequence[int], divisor: int, whole: int) -> list[int]:
+    """Return each part divided by ``divisor`` and rounded, the largest remainders upwards, so that all add up to ``whole``."""
+    quotients = [part // divisor for part in parts]
+    by_remainder = sorted(range(len(parts)), key=lambda place: -(parts[place] % divisor))
+    for place in by_remainder[: whole - sum(quotients)]:
+        quotients[place] += 1
+    return quotients
 
 
 def format_exact_column(amounts_nanos: Sequence[int]) -> list[str]:
