@@ -47,17 +47,14 @@ def respond(
     render: Callable[[], str],
     version: Hashable = None,
     headers: dict[str, str] | None = None,
+    is_document: bool = False,
 ) -> HttpResponseBase:
-    """Return the page with that key, rendered if need be, or 304. One that was made of another ``version`` is rendered anew."""
-    page = _render(render) if key is None else _kept(_pages, key, render, version)
+    """Return the page with that key, rendered if need be, or 304. One that was made of another ``version`` is rendered anew.
+
+    ``is_document``: it changes only with the code, and is rendered once.
+    """
+    page = _render(render) if key is None else _kept(_documents if is_document else _pages, key, render, version)
     return _reply(request, page, {**_HEADERS, **(headers or {})})
-
-
-def respond_for_good(
-    request: HttpRequest, key: Hashable, render: Callable[[], str], headers: dict[str, str] | None = None
-) -> HttpResponseBase:
-    """Return what changes only with the code: it is rendered once."""
-    return _reply(request, _kept(_documents, key, render, None), {**_HEADERS, **(headers or {})})
 
 
 def _kept(pages: _Pages, key: Hashable, render: Callable[[], str], version: Hashable) -> RenderedPage:

@@ -103,9 +103,8 @@ def show(request: HttpRequest) -> HttpResponseBase:
     """Show every operation, or with ``?q=`` where its words are found."""
     words = request.GET.get("q", "").strip()[:SEARCH_CHARACTERS_MAX]
     addresses = hosts.api_url(request), hosts.base_url(request)
-    if words:
-        return public_page.respond(request, None, lambda: _render(*addresses, words))
-    return public_page.respond_for_good(request, ("docs", addresses), lambda: _render(*addresses, ""))
+    key = None if words else ("docs", addresses)
+    return public_page.respond(request, key, lambda: _render(*addresses, words), is_document=True)
 
 
 def _render(api_url: str, base_url: str, words: str) -> str:

@@ -41,9 +41,8 @@ def document(request: HttpRequest) -> HttpResponseBase:
     """Reply with the description. It is the same for every client and changes only with the code."""
     headers = {"Content-Type": "application/json", "Cache-Control": "public, max-age=3600"}
     addresses = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST  # which it names
-    return public_page.respond_for_good(
-        request, ("openapi", *addresses), lambda: _rendered_document(*addresses).decode(), headers
-    )
+    key = ("openapi", *addresses)
+    return public_page.respond(request, key, lambda: _rendered_document(*addresses).decode(), headers=headers, is_document=True)
 
 
 @cache

@@ -51,7 +51,7 @@ def test_a_page_without_a_key_is_rendered_for_each_request_and_not_kept(renders)
 
 def test_what_changes_only_with_the_code_is_rendered_once(renders, monkeypatch):
     def ask_for_good():
-        page: Any = public_page.respond_for_good(RequestFactory().get("/"), "key", renders)
+        page: Any = public_page.respond(RequestFactory().get("/"), "key", renders, is_document=True)
         return page.content
 
     assert [ask_for_good() for _ in range(3)] == [b"page 1"] * 3
