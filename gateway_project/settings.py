@@ -115,7 +115,7 @@ MIDDLEWARE = [
     "gateway_project.web.cors.ApiCorsMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
     "gateway_project.web.in_flight.InFlightMiddleware",
-    "gateway_project.web.api_requests.ApiMiddleware",  # what follows is for pages
+    "gateway_project.web.hosts.ApiMiddleware",  # what follows is for pages
     "gateway_project.web.page_middleware.PageErrorMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -325,7 +325,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
-    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it knows no gateway_project.web.openapi.descriptions, and fails
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it knows no views that the description keeps, and fails
     "COMPONENT_SPLIT_PATCH": False,  # all fields of a change are optional anyway
     "DISABLE_DOCSTRING_DESCRIPTIONS": True,  # they are written for developers
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

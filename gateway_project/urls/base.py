@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 
 from gateway_project.urls import health
 from gateway_project.urls.health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
-from gateway_project.web import crawlers, mailbox
+from gateway_project.web import mailbox, public_page
 from gateway_project.web.openapi import reference, specification
 from gateway_project.web.page_middleware import counts_as_page
 
@@ -26,7 +26,7 @@ base = [
     lead_to("dashboard/", "billing.page_urls"),
     lead_to("dashboard/", "keys.page_urls"),
     lead_to("dashboard/", "completions.page_urls"),
-    path("robots.txt", crawlers.robots),
+    path("robots.txt", public_page.robots),
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/icon.png"))),
     path("mails/", mailbox.show, name="mailbox"),
     lead_to("accounts/", "billing.sign_in.urls"),

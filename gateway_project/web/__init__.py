@@ -4,13 +4,10 @@
 - ``request_notes``       what is noted of a request on its way
 - ``security_headers``    headers for browsers that every reply has
 - ``client_address``      the IP address of a client, behind any number of proxies
-- ``hosts``               routes by host name; which requests are for the API
-- ``crawlers``            what search engines may read
-- ``public_page``         pages that are the same for everybody, rendered once in some seconds
+- ``hosts``               routes by host name; which requests are for the API, which leave the middleware before that for pages
+- ``public_page``         pages that are the same for everybody, rendered once in some seconds; what search engines may read
 - ``mailbox``             the mails of a machine without a mail server, as a page
 - ``cors``                requests of pages of other origins
-- ``api_requests``        the end of the middleware for API requests
-- ``next_layer``          a layer of middleware that needs no reply to an exception of the next one
 - ``page_middleware``     what the project adds to Django's middleware for pages
 - ``strict_json``         the parser of request bodies
 - ``packed_bodies``       unpacks bodies that are compressed

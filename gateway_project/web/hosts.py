@@ -1,14 +1,18 @@
-"""Routing by host name: GATEWAY_API_HOST serves /v1, GATEWAY_BASE_HOST everything else; without both, one serves all."""
+"""Routing by host name: GATEWAY_API_HOST serves /v1, GATEWAY_BASE_HOST everything else; without both, one serves all.
+
+Behind that, API requests leave the middleware, which continues for pages.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
+import gevent
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port
-from django.urls import reverse
+from django.urls import URLResolver, get_resolver, reverse, set_urlconf
 
-from gateway_project.web.next_layer import without_conversion
+Layer = Callable[[HttpRequest], HttpResponse]
 
 ALIVE, READY, METRICS = "healthz", "readyz", "metrics"
 _PROBES = {ALIVE, READY, METRICS}
@@ -63,10 +67,16 @@ def mailed_page(page: str, name: str, *args: Any) -> str:
     return f"{base}{reverse(page, args=args)}" if base else name
 
 
+def without_conversion(get_response: Layer) -> Layer:
+    """Return the next layer without Django's function around it, which makes a reply of an exception: it is not changed."""
+    layer: Layer = getattr(get_response, "__wrapped__", get_response)
+    return layer
+
+
 class AddressMiddleware:
     """Chooses the routes by address and host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Layer) -> None:
         self.get_response = without_conversion(get_response)
         self._urlconfs: dict[tuple[str, ...], str | None] = {}  # by the Host header and the settings
 
@@ -101,3 +111,31 @@ def _urlconf(host: str) -> str | None:
     if host == api_host:
         return "gateway_project.urls.api"
     return "gateway_project.urls.base" if host == base_host else "gateway_project.urls.health"
+
+
+class ApiMiddleware:
+    """API requests go from here to their views: the layers of middleware behind it are for pages, and load with the first."""
+
+    def __init__(self, get_response: Layer) -> None:
+        self._get_page = get_response
+        self._has_loaded_pages = False
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not is_api(request):
+            return self._page(request)
+        # As Django does behind all middleware, but for what only pages and asynchronous views need.
+        urlconf = getattr(request, "urlconf", None)  # without one, Django has set ROOT_URLCONF
+        if urlconf:
+            set_urlconf(urlconf)
+        request.resolver_match = match = get_resolver(urlconf).resolve(request.path_info)
+        response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+        return response.render() if hasattr(response, "render") else response
+
+    def _page(self, request: HttpRequest) -> HttpResponse:
+        if not self._has_loaded_pages:  # the first link to a page would load them, without turns for other requests in between
+            for pattern in get_resolver().url_patterns:
+                if isinstance(pattern, URLResolver):
+                    pattern.url_patterns  # noqa: B018  imports the app's URLs
+                    gevent.sleep(0)
+            self._has_loaded_pages = True
+        return self._get_page(request)

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
-from gateway_project.web.next_layer import without_conversion
+from gateway_project.web.hosts import Layer, without_conversion
 
 _WAIT_SECONDS = 1.0  # for a place; a client that asks again and again is refused once per second on each connection
 _PAGE_WAIT_SECONDS = 10.0  # for a place and the pace, such as that of the last of many tabs that a browser opens at once
@@ -169,7 +169,7 @@ pages_of_user = PagesInFlight("USER_PAGES_IN_FLIGHT", "user")
 
 
 class InFlightMiddleware:
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Layer) -> None:
         self.get_response = without_conversion(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:

@@ -13,16 +13,22 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 from django.utils.cache import get_conditional_response
+from django.views.decorators.http import require_safe
 
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
+from gateway_project.web import hosts
 
 _HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
 _CACHED_SECONDS = 10
 _PREVIOUS_SECONDS_MAX = 30  # beside a request that renders the next
 _PAGES_MAX = 256
 _DOCUMENTS_MAX = 16
+
+_UNCRAWLED = ["/dashboard/", "/accounts/", "/admin/", "/api/", "/mails/", "/v1/"]
+_ROBOTS = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in _UNCRAWLED)
 
 _rendering = threading.Lock()
 
@@ -95,3 +101,10 @@ def _reply(request: HttpRequest, page: RenderedPage, headers: dict[str, str]) ->
         content, etag = page.content, f'"{page.digest}"'
     response = HttpResponse(content, headers={**headers, "ETag": etag})
     return get_conditional_response(request, etag=etag, response=response) or response
+
+
+@require_safe
+def robots(request: HttpRequest) -> HttpResponse:
+    """Say what search engines may read, and name the sitemap."""
+    text = f"{_ROBOTS}Sitemap: {hosts.base_url(request)}{reverse('sitemap')}\n"
+    return HttpResponse(text, content_type="text/plain; charset=utf-8", headers={"Cache-Control": "public, max-age=86400"})

@@ -6,7 +6,6 @@ may quote the request.
 
 import logging
 import time
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from gateway_project import errors, identifiers, logs, metrics
 from gateway_project.db import cell, pool
 from gateway_project.web import request_notes
-from gateway_project.web.next_layer import without_conversion
+from gateway_project.web.hosts import Layer, without_conversion
 
 logger = logging.getLogger("gateway.request")
 _quoted = lru_cache(maxsize=256)(quote)
@@ -26,7 +25,7 @@ _refusals = logs.Repetitions()
 class RequestLogMiddleware:
     """Gives each request an id and logs its reply. It comes first, so that replies of all other middleware are logged, too."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Layer) -> None:
         self.get_response = without_conversion(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:

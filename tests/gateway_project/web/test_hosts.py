@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 
 from gateway_project.web import error_replies
-from gateway_project.web.api_requests import ApiMiddleware
+from gateway_project.web.hosts import ApiMiddleware
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -173,7 +173,7 @@ def test_a_flood_of_junk_costs_no_query(db, django_assert_num_queries, secret):
 
 def test_api_requests_reach_no_layer_for_pages(settings):
     paths = settings.MIDDLEWARE
-    behind = paths[paths.index("gateway_project.web.api_requests.ApiMiddleware") :]
+    behind = paths[paths.index("gateway_project.web.hosts.ApiMiddleware") :]
     assert sum(".Page" in path for path in behind) == sum(".Page" in path for path in paths) > 5
     answered: Any = convert_exception_to_response(ApiMiddleware(lambda request: HttpResponse("a page")))
     contents = [answered(RequestFactory().get(path)).content for path in ("/healthz", "/v1", "/", "/dashboard/")]
