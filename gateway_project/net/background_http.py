@@ -23,7 +23,6 @@ from typing import Any
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
@@ -254,18 +253,11 @@ class _HTTPConnection(HTTPConnection):
 class _HTTPSConnection(_HTTPConnection, HTTPSConnection): ...
 
 
-class _HTTPPool(HTTPConnectionPool):
-    ConnectionCls = _HTTPConnection
-
-
-class _HTTPSPool(HTTPSConnectionPool):
-    ConnectionCls = _HTTPSConnection
-
-
 class _Adapter(HTTPAdapter):
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
+        pool: Any = super().get_connection_with_tls_context(*args, **options)
+        pool.ConnectionCls = _HTTPSConnection if pool.scheme == "https" else _HTTPConnection
+        return pool
 
 
 _RATE_LIMIT_SECONDS = re.compile(r"(?:^|;)\s*t=([^;]*)")  # 5 of ``"api";r=0;t=5``
