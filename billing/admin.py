@@ -31,7 +31,7 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
-from gateway_project.desk import sections, short_ids
+from gateway_project.desk import panels, short_ids
 from gateway_project.desk.forms import ReasonForm, act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
 from gateway_project.text import dollars
@@ -116,7 +116,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
                 ("Held by running requests", usd(funds["held"])),
                 ("Available", usd(funds["available"])),
             ],
-            "sections": sections.read(request, account),
+            "sections": panels.read_sections(request, account),
         }
 
     # --- Issue credit ---------------------------------------------------------------------------------------------

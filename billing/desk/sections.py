@@ -12,7 +12,7 @@ from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff_permissions import staff_of
 from gateway_project.activity import readers
 from gateway_project.db import pool
-from gateway_project.desk.sections import Section
+from gateway_project.desk.panels import Section
 from gateway_project.text import dollars
 
 HOLDS_SHOWN = 10

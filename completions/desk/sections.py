@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from billing import statement_pages
 from billing.models import Account
 from completions.history import explanation, reading
-from gateway_project.desk.sections import Section
+from gateway_project.desk.panels import Section
 
 COMPLETIONS_SHOWN = 10
 

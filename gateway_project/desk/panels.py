@@ -1,11 +1,14 @@
-"""The panels of the admin's home page: what matters today, each in one figure, with the list behind it.
+"""The panels of the admin's home page: what matters today, each in one figure, with the list behind it. The sections of an
+account's page.
 
-A panel is read only for those who may see the list behind it, by a query that stays short however many rows there are.
+A panel is read only for those who may see the list behind it, by a query that stays short however many rows there are. A
+section runs a fixed number of queries, each of which reads an index, however many rows the account has.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -72,3 +75,28 @@ def read(request: HttpRequest) -> list[tuple[Panel, Content]]:
     now = pool.database_time() if shown else None
     read_panels = [(panel, panel.read(now)) for panel in shown if now]
     return sorted(read_panels, key=lambda panel_and_content: not panel_and_content[1].needs_attention)
+
+
+# --- The sections of an account's page ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page, which those with ``permission`` see. Sections are shown in the order of ``place``.
+
+    ``read`` returns the context of the ``template``, as plain values. ``name`` is the section's anchor.
+    """
+
+    place: int
+    name: str
+    title: str
+    permission: str
+    template: str
+    read: Callable[[HttpRequest, Any], dict[str, Any]]
+
+
+def read_sections(request: HttpRequest, account: Any) -> list[tuple[Section, dict[str, Any]]]:
+    """Return the user's sections with their content."""
+    sections = (section for app in app_config.installed() for section in app.desk().sections)
+    shown = [section for section in sections if request.user.has_perm(section.permission)]
+    return [(section, section.read(request, account)) for section in sorted(shown, key=lambda section: section.place)]

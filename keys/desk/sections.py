@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from billing.models import Account
 from gateway_project.db import pool
-from gateway_project.desk.sections import Section
+from gateway_project.desk.panels import Section
 from keys import summaries
 from keys.desk.forms import RatesForm, RevokeForm, SupportLimitForm
 from keys.refusal_history import summaries as refusal_summaries
