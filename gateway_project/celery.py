@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import time
+from functools import wraps
 from typing import Any
 
 import click
@@ -45,10 +46,18 @@ def periodic(name: str = "", *, retries: int, each_cell: bool = False, also_afte
     half a minute, 20 more than two hours. With ``each_cell`` it runs in each cell, and returns the sum of the results.
     """
     from gateway_project.db import everywhere, pool
-    from gateway_project.monitoring import task_runs
+    from gateway_project.monitoring.models import TaskRun
 
     def declare(work: Callable[[], Any]) -> Any:
         task_name = name or f"{work.__module__}.{work.__name__}"
+        run = everywhere.each(work) if each_cell else work
+
+        @wraps(work)
+        def run_and_record() -> Any:
+            result = run()
+            TaskRun.record(task_name, result if isinstance(result, int) else None)
+            return result
+
         return app.task(
             name=task_name,
             autoretry_for=(*pool.UNAVAILABLE, *also_after),
@@ -56,7 +65,7 @@ def periodic(name: str = "", *, retries: int, each_cell: bool = False, also_afte
             retry_backoff=5,
             retry_backoff_max=600,
             retry_jitter=False,
-        )(task_runs.recorded(everywhere.each(work) if each_cell else work, task_name))
+        )(run_and_record)
 
     return declare
 

@@ -4,7 +4,6 @@ A Django app of its own. The apps record their tasks here and declare facts in a
 as they declare invariants in ``audit``. So every process can show the facts of the whole, whichever process wrote them.
 
 - ``models``      TaskRun, Process
-- ``task_runs``   records that a periodic task ended, and with which result
 - ``facts``       Fact and HostGauge: what the apps declare; the facts of this app
 - ``collector``   the facts as Prometheus metrics, read when someone asks for ``/metrics``, within a time limit
 - ``processes``   the regular report of each process: host, secrets by fingerprint, and what only its host can measure; W009

@@ -14,7 +14,8 @@ from django.core.servers.basehttp import ThreadedWSGIServer
 
 from gateway_project import metrics
 from gateway_project.db import pool, repetition
-from gateway_project.monitoring import processes, task_runs
+from gateway_project.monitoring import processes
+from gateway_project.monitoring.models import TaskRun
 from gateway_project.web import health, hosts
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _record_sent_tasks() -> NoReturn:
     while True:
         _task_sent.wait()
         _task_sent.clear()
-        record = partial(task_runs.record, task_runs.BEAT)
+        record = partial(TaskRun.record, TaskRun.BEAT)
         repetition.attempt(record, logger=logger, failure="cannot record that beat sent a task")
         time.sleep(processes.INTERVAL_SECONDS)
 

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 
 from gateway_project import app_config
-from gateway_project.monitoring import task_runs
-from gateway_project.monitoring.models import Process
+from gateway_project.monitoring.models import Process, TaskRun
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ FACTS = [
     Fact(
         "gateway_beat_timestamp_seconds",
         "When beat last sent a task; 0 if it never did.",
-        last_end_statement(task_runs.BEAT),
+        last_end_statement(TaskRun.BEAT),
     ),
     Fact(
         "gateway_secrets_missing",

@@ -11,7 +11,12 @@ from gateway_project import identifiers
 
 
 class TaskRun(models.Model):
-    """When a periodic task last ended without an error. ``beat`` is there, too: when it last sent a task."""
+    """When a periodic task last ended without an error, and its result: the worker's memory ends with the worker.
+
+    ``beat`` is there, too: when it last sent a task.
+    """
+
+    BEAT: ClassVar[str] = "beat"
 
     name = models.CharField(max_length=100, primary_key=True, db_collation="C")
     finished_at = models.DateTimeField()
@@ -22,6 +27,13 @@ class TaskRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.finished_at}"
+
+    @staticmethod
+    def record(name: str, result: int | None = None) -> None:
+        """Write that the task ended now, by the database's clock. Raises the database's errors."""
+        run = TaskRun(name=name, finished_at=Now(), result=result)
+        changed = ["finished_at", "result"]
+        TaskRun.objects.bulk_create([run], update_conflicts=True, unique_fields=["name"], update_fields=changed)
 
 
 class ProcessQuerySet(models.QuerySet["Process"]):

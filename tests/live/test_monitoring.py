@@ -25,7 +25,7 @@ from django.db import connection
 from billing.models import Account
 from gateway_project.celery import app
 from gateway_project.local import redis
-from gateway_project.monitoring import processes, task_runs
+from gateway_project.monitoring import processes
 from gateway_project.monitoring.models import Process, TaskRun
 from tests import waiting
 from tests.faults import fault
@@ -280,7 +280,7 @@ def test_beat_shows_when_it_last_sent_a_task_and_every_process_reports(workers, 
 def test_beat_without_a_broker_records_that_it_runs_tasks(transactional_db, celeries, tmp_path):
     celeries.begin("beat", "--schedule", late_schedule(tmp_path), "--pidfile=", REDIS_URL="")
     recorded = TaskRun.objects.values_list("name", flat=True)
-    eventually(lambda: set(recorded.all()) >= {task_runs.BEAT, "completions.tasks.release_expired_holds"})
+    eventually(lambda: set(recorded.all()) >= {TaskRun.BEAT, "completions.tasks.release_expired_holds"})
 
 
 NEW_KEY = Fernet.generate_key().decode()

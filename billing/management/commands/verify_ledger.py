@@ -14,7 +14,7 @@ from billing.management import arguments
 from billing.models import Account
 from gateway_project import errors
 from gateway_project.db import cell
-from gateway_project.monitoring import task_runs
+from gateway_project.monitoring.models import TaskRun
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -48,7 +48,7 @@ class Command(OperatorCommand):
         """Let this count as an audit for alerts and staff."""
         try:
             with cell.use(cell.FIRST):
-                task_runs.record(AUDIT, violations)
+                TaskRun.record(AUDIT, violations)
         except DatabaseError as error:  # of a standby, or with a role that only reads
             self.write_progress(f"The metrics are not told: {errors.reason(error)}")
 
