@@ -77,9 +77,9 @@ def reading(
 
 def key_read(
     operation_id: str, summary: str, about: str, reply: Described, *conditions: type[errors.ApiError], **options: Any
-) -> Callable[[View], View]:
+) -> Callable[[specification.View], specification.View]:
     """Return the decorator of a method that counts as a read of its key. ``conditions`` has errors that others do not have."""
     refused = specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded, *conditions)
-    return extend_schema(
+    return specification.extend_schema(
         operation_id=operation_id, summary=summary, description=about, responses={200: reply, **refused}, **options
     )
