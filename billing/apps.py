@@ -22,5 +22,6 @@ class BillingConfig(app_config.GatewayApp):
 
     def audit(self) -> app_config.Audit:
         from billing import audit
+        from billing.ledger.audit import LEDGER_TABLES
 
-        return app_config.Audit(audit.INVARIANTS, audit.DAY_TABLES, audit.LATE_IDS)
+        return app_config.Audit(audit.INVARIANTS, LEDGER_TABLES, audit.DAY_TABLES, audit.LATE_IDS)

@@ -23,7 +23,7 @@ class CompletionsConfig(app_config.GatewayApp):
     def audit(self) -> app_config.Audit:
         from completions import audit
 
-        return app_config.Audit(audit.INVARIANTS, audit.DAY_TABLES, audit.LATE_IDS)
+        return app_config.Audit(audit.INVARIANTS, audit.TABLES, audit.DAY_TABLES, audit.LATE_IDS)
 
     def require_ready(self) -> None:
         from completions.charging import batch

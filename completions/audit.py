@@ -2,10 +2,8 @@
 
 from billing.ledger.audit import Invariant, Reach, SharedQuery, dollars_sql, guarding
 from completions.pricing import meters, rates_sql
-from keys.audit import KEY_TABLES
 
-COMPLETION_TABLES = {
-    **KEY_TABLES,
+TABLES = {
     "idempotent_request": "SELECT * FROM completions_idempotentrequest"
     " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "stored_response": "SELECT account_id, stored_bytes FROM completions_storedresponse"
@@ -15,6 +13,21 @@ COMPLETION_TABLES = {
     " FROM billing_ledgerentry WHERE NOT (type = 'USAGE_DEBIT') AND reference LIKE 'overcharge:%%'"
     " AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "usage": "SELECT * FROM completions_usagehour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "label": """
+        SELECT account_id, (hour AT TIME ZONE 'UTC')::date AS day, name, value, requests, errors, cost_nanos, prompt_tokens,
+            completion_tokens FROM completions_labelhour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
+        UNION ALL
+        SELECT account_id, day, name, value, requests, errors, cost_nanos, prompt_tokens,
+            completion_tokens FROM completions_labelday WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid""",
+    "mark": "SELECT * FROM completions_usagemark WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "debit": """SELECT entry.*, date_trunc('hour', created_at, 'UTC') AS hour,
+        CASE jsonb_typeof(metadata -> 'promptTokens') WHEN 'number' THEN (metadata ->> 'promptTokens')::numeric END
+            AS prompt_tokens,
+        CASE jsonb_typeof(metadata -> 'completionTokens') WHEN 'number' THEN (metadata ->> 'completionTokens')::numeric END
+            AS completion_tokens
+        FROM (SELECT * FROM entry UNION ALL SELECT * FROM late) AS entry
+        JOIN mark ON mark.account_id = entry.account_id AND seq <= mark.last_seq WHERE type = 'USAGE_DEBIT'""",
 }
 
 DAY_TABLES = {
@@ -66,36 +79,12 @@ CHARGES = SharedQuery(
     LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
     LEFT JOIN booked AS entry ON entry.reference = completion.id
     """,  # noqa: S608  constants of this code
-    COMPLETION_TABLES,
     Reach.DAYS,
 )
 
-USAGE_TABLES = {
-    **COMPLETION_TABLES,
-    "usage": "SELECT * FROM completions_usagehour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
-    "label": """
-        SELECT account_id, (hour AT TIME ZONE 'UTC')::date AS day, name, value, requests, errors, cost_nanos, prompt_tokens,
-            completion_tokens FROM completions_labelhour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
-        UNION ALL
-        SELECT account_id, day, name, value, requests, errors, cost_nanos, prompt_tokens,
-            completion_tokens FROM completions_labelday WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid""",
-    "mark": "SELECT * FROM completions_usagemark WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
-    "debit": """SELECT entry.*, date_trunc('hour', created_at, 'UTC') AS hour,
-        CASE jsonb_typeof(metadata -> 'promptTokens') WHEN 'number' THEN (metadata ->> 'promptTokens')::numeric END
-            AS prompt_tokens,
-        CASE jsonb_typeof(metadata -> 'completionTokens') WHEN 'number' THEN (metadata ->> 'completionTokens')::numeric END
-            AS completion_tokens
-        FROM (SELECT * FROM entry UNION ALL SELECT * FROM late) AS entry
-        JOIN mark ON mark.account_id = entry.account_id AND seq <= mark.last_seq WHERE type = 'USAGE_DEBIT'""",
-}
-
 # As ``usage.sums`` adds them: of a correction only what it charges, as the provider bills the tokens of what it corrects.
 _BOOKED = {"prompt_tokens": "debit.prompt_tokens", "completion_tokens": "debit.completion_tokens"}
-
-_PROVIDED = [_BOOKED.get(name, name) for name in meters.COLUMNS]
-
-_PROVIDED += [meters.count_sql(meter) for meter in meters.OTHERS]
-
+_PROVIDED = [*(_BOOKED.get(name, name) for name in meters.COLUMNS), *map(meters.count_sql, meters.OTHERS)]
 _SUMS = ", ".join(f"coalesce(sum({figure}) FILTER (WHERE settlement <> 'corrected'), 0)" for figure in _PROVIDED)
 
 
@@ -121,8 +110,21 @@ def _long_figures(condition: str) -> str:
 
 
 _LONG_COLUMNS = ", ".join(f"coalesce({_BOOKED.get(name, name)}, 0) AS {name}" for name in meters.COLUMNS)
-
 _LONG_SAYS = ", ".join(_in_bands(name, "key::bigint >= place.above") for name in _FIGURES)
+
+
+def _counted(what: str, table: str, size: str, *, counter: str) -> Invariant:
+    return Invariant(
+        f"accounts_count_their_stored_{what}",
+        f"The bytes of stored {what} that an account counts are those that it has stored.",
+        f"""
+        SELECT account.id AS account_id, {counter}, coalesce(sum_bytes, 0) AS sum_bytes
+        FROM account LEFT JOIN (
+            SELECT account_id, sum({size}) AS sum_bytes FROM {table} GROUP BY account_id
+        ) AS sums ON sums.account_id = account.id
+        WHERE {counter} <> coalesce(sum_bytes, 0)
+        """,  # noqa: S608  constants of this code
+    )
 
 
 INVARIANTS = [
@@ -195,7 +197,6 @@ INVARIANTS = [
         SELECT account_id, reference, state, settled_nanos FROM hold
         WHERE NOT EXISTS (SELECT FROM completions_completion WHERE id = hold.reference)
         """,
-        tables=COMPLETION_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -224,7 +225,6 @@ INVARIANTS = [
         ) AS used USING (key_id, day)
         WHERE says IS DISTINCT FROM sums
         """,
-        tables=COMPLETION_TABLES,
         reach=Reach.DAYS,
     ),
     # Running sums in the order of admission, less what was spent before the window, so that no completion is compared with each
@@ -278,7 +278,6 @@ INVARIANTS = [
         )
         SELECT * FROM admission WHERE held_nanos > 0 AND used_nanos + held_nanos > limit_nanos
         """,
-        tables=COMPLETION_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -298,7 +297,6 @@ INVARIANTS = [
             OR rerun.charged_before_nanos <> earlier.charged_before_nanos + coalesce(earlier.cost_nanos, 0)
         )
         """,
-        tables=COMPLETION_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -314,32 +312,9 @@ INVARIANTS = [
             SELECT FROM completions_completion WHERE repeats = completion.id
         )) IS NOT TRUE
         """,
-        tables=COMPLETION_TABLES,
     ),
-    Invariant(
-        "accounts_count_their_stored_replies",
-        "The bytes of stored replies that an account counts are those that it has stored.",
-        """
-        SELECT account.id AS account_id, stored_reply_bytes, coalesce(sum_bytes, 0) AS sum_bytes
-        FROM account LEFT JOIN (
-            SELECT account_id, sum(reply_bytes) AS sum_bytes FROM idempotent_request GROUP BY account_id
-        ) AS sums ON sums.account_id = account.id
-        WHERE stored_reply_bytes <> coalesce(sum_bytes, 0)
-        """,
-        tables=COMPLETION_TABLES,
-    ),
-    Invariant(
-        "accounts_count_their_stored_responses",
-        "The bytes of stored responses that an account counts are those that it has stored.",
-        """
-        SELECT account.id AS account_id, stored_response_bytes, coalesce(sum_bytes, 0) AS sum_bytes
-        FROM account LEFT JOIN (
-            SELECT account_id, sum(stored_bytes) AS sum_bytes FROM stored_response GROUP BY account_id
-        ) AS sums ON sums.account_id = account.id
-        WHERE stored_response_bytes <> coalesce(sum_bytes, 0)
-        """,
-        tables=COMPLETION_TABLES,
-    ),
+    _counted("replies", "idempotent_request", "reply_bytes", counter="stored_reply_bytes"),
+    _counted("responses", "stored_response", "stored_bytes", counter="stored_response_bytes"),
     Invariant(
         "replies_are_of_their_accounts",
         "What is stored of a completion, for a repetition or as a response, is its account's.",
@@ -351,7 +326,6 @@ INVARIANTS = [
         ) AS stored ON stored.completion_id = completion.id
         WHERE stored.account_id <> completion.account_id
         """,
-        tables=COMPLETION_TABLES,
         reach=Reach.DAYS,
     ),
     # A price that was withdrawn before it began is not there.
@@ -366,7 +340,6 @@ INVARIANTS = [
             OR NOT (price.rates @> request.rates AND price.rates <@ request.rates)
         )
         """,
-        tables=COMPLETION_TABLES,
     ),
     Invariant(
         "usage_sums_to_the_ledger",
@@ -387,7 +360,6 @@ INVARIANTS = [
         ) AS summed_up USING (account_id, hour, key_id, model_id)
         WHERE says IS DISTINCT FROM sums
         """,
-        tables=USAGE_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -407,7 +379,6 @@ INVARIANTS = [
         ) AS resolved USING (account_id, hour)
         WHERE says IS DISTINCT FROM counted
         """,
-        tables=USAGE_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -433,7 +404,6 @@ INVARIANTS = [
         ) AS summed_up USING (account_id, day, name, value)
         WHERE says IS DISTINCT FROM sums
         """,
-        tables=USAGE_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -444,7 +414,6 @@ INVARIANTS = [
         FROM account JOIN mark ON mark.account_id = account.id
         WHERE mark.last_seq > account.last_seq OR failures_until > statement_timestamp() + interval '1 hour'
         """,
-        tables=USAGE_TABLES,
     ),
     # Days of providers stay in the cell in which they were added up, whoever moves: so with several cells nothing can be asked.
     Invariant(
@@ -464,7 +433,6 @@ INVARIANTS = [
         ) AS summed_up USING (day, provider_id, model_id, service_tier)
         WHERE says IS DISTINCT FROM sums AND %(account)s::uuid IS NULL AND NOT EXISTS (SELECT 1 FROM cells_cell)
         """,  # noqa: S608  constants of this code
-        tables=USAGE_TABLES,
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -503,7 +471,6 @@ INVARIANTS = [
             SELECT 1 FROM unnest(least, says, most) AS figure(least, says, most) WHERE NOT says BETWEEN least AND most
         ) AND %(account)s::uuid IS NULL AND NOT EXISTS (SELECT 1 FROM cells_cell)
         """,  # noqa: S608  constants of this code
-        tables=USAGE_TABLES,
         reach=Reach.DAYS,
     ),
     guarding(

@@ -20,9 +20,10 @@ class Desk(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """Invariants of ``billing.ledger.audit``, and how it finds what was booked on some days."""
+    """Invariants of ``billing.ledger.audit``, the tables they select from, and how it finds what was booked on some days."""
 
     invariants: Sequence[Any] = ()
+    tables: Mapping[str, str] = {}
     day_tables: Mapping[str, str] = {}
     late_ids: Sequence[str] = ()
 

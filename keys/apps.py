@@ -14,7 +14,7 @@ class KeysConfig(app_config.GatewayApp):
     def audit(self) -> app_config.Audit:
         from keys import audit
 
-        return app_config.Audit(audit.INVARIANTS)
+        return app_config.Audit(audit.INVARIANTS, audit.TABLES)
 
     def spender_names(self, account: Any, **asked: Any) -> dict[str, str]:
         from keys import summaries

@@ -3,10 +3,9 @@
 That a key's days are the sums of its completions is checked by ``completions.audit``, which has access to both.
 """
 
-from billing.ledger.audit import LEDGER_TABLES, Invariant, Reach
+from billing.ledger.audit import Invariant, Reach
 
-KEY_TABLES = {
-    **LEDGER_TABLES,
+TABLES = {
     "key": "SELECT * FROM keys_apikey WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "day": "SELECT keys_spendingday.*, account_id FROM keys_spendingday JOIN key ON key.id = key_id",
 }
@@ -22,7 +21,6 @@ LIMITS_ARE_WHOLE = Invariant(
             AND coalesce(spending_period, '') IN ('DAILY', 'WEEKLY', 'MONTHLY')
     )
     """,
-    tables=KEY_TABLES,
 )
 
 A_DAY_IS_NEVER_NEGATIVE = Invariant(
@@ -33,7 +31,6 @@ A_DAY_IS_NEVER_NEGATIVE = Invariant(
     WHERE least(spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens) < 0
         OR completions = 0 AND greatest(spent_nanos, prompt_tokens, completion_tokens) > 0
     """,
-    tables=KEY_TABLES,
 )
 
 KEYS_SPEND_WITHIN_THEIR_ACCOUNT = Invariant(
@@ -52,7 +49,6 @@ KEYS_SPEND_WITHIN_THEIR_ACCOUNT = Invariant(
     WHERE days.held_nanos > account.held_nanos
         OR days.spent_nanos > coalesce(span.debited_nanos, 0) + coalesce(debits.debited_nanos, 0)
     """,
-    tables=KEY_TABLES,
     reach=Reach.OPEN,
 )
 

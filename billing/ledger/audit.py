@@ -5,9 +5,9 @@ rows are counted, in parallel and in one scan for all that share a query. They a
 check of some days reads only what was booked on them, from the apps' ``day_tables``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -82,7 +82,7 @@ class Scope:
         }
 
 
-# The tables that invariants select from, by name; restricted to one account if the check is.
+# The tables that invariants select from, by name; restricted to one account if the check is. Other apps add theirs.
 LEDGER_TABLES = {
     "account": "SELECT * FROM billing_account WHERE %(account)s::uuid IS NULL OR id = %(account)s::uuid",
     "span": """SELECT NULL::uuid AS account_id, NULL::bigint AS after_seq, NULL::timestamptz AS last_at,
@@ -105,7 +105,6 @@ class Invariant:
     sentence: str
     sql: str
     kind: ViolationKind = ViolationKind.UNTRUE
-    tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
     shared: "SharedQuery | None" = None
     breaks: str = "true"
     reach: Reach = Reach.FEW
@@ -116,13 +115,12 @@ class SharedQuery:
     """A query that several invariants check, scanned once for all of them."""
 
     sql: str
-    tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
     reach: Reach = Reach.FEW
 
     def invariant(self, name: str, sentence: str, *, shows: str, breaks: str) -> Invariant:
         """Make an invariant of these rows: ``breaks`` is the condition of a violation, ``shows`` the columns to report."""
         sql = f"SELECT {shows} FROM ({self.sql}) AS shared WHERE {breaks}"  # noqa: S608  constants of this code
-        return Invariant(name, sentence, sql, tables=self.tables, shared=self, breaks=breaks, reach=self.reach)
+        return Invariant(name, sentence, sql, shared=self, breaks=breaks, reach=self.reach)
 
 
 @dataclass(frozen=True)
@@ -174,13 +172,13 @@ def snapshot() -> Iterator[CursorWrapper]:
 class _Check:
     def __init__(self, cursor: CursorWrapper, scope: Scope) -> None:
         self._cursor = cursor
-        self._replaced: dict[str, str] = {}  # tables, by what a check of days selects from instead
+        self._replaced: dict[str, str] = {}  # tables, by name: what a check of days selects from instead
         self._values = scope.values(archived_days.read_kept(cursor))
         if not scope.is_whole:
             for app in app_config.installed():
                 self._replaced |= app.audit().day_tables
             late_ids = " UNION ALL ".join(chain.from_iterable(app.audit().late_ids for app in app_config.installed()))
-            self._select(f"DISTINCT reference FROM ({late_ids}) AS late", LEDGER_TABLES)
+            self._select(f"DISTINCT reference FROM ({late_ids}) AS late")
             self._values["late_ids"] = [reference for (reference,) in cursor.fetchall()]
 
     def run(self, checked: list[Invariant], progress: Callable[[str], object]) -> list[Violation]:
@@ -197,26 +195,22 @@ class _Check:
     def _count(self, invariants: list[Invariant]) -> dict[str, int]:
         """Return the number of violating rows by name. One statement: what was booked on days is looked up once for all."""
         groups = list({id(each.shared or each): _sharing_query_with(each, invariants) for each in invariants}.values())
-        tables = {name: sql for group in groups for name, sql in group[0].tables.items()}
         counted = [f"{number}, {_counts_sql(group)}" for number, group in enumerate(groups)]
-        self._select(" UNION ALL SELECT ".join(counted), tables)
+        self._select(" UNION ALL SELECT ".join(counted))
         found: dict[str, int] = {}
         for number, counts in self._cursor.fetchall():
             found |= zip((invariant.name for invariant in groups[number]), counts, strict=True)
         return found
 
     def _rows(self, invariant: Invariant) -> list[dict[str, Any]]:
-        self._select(f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}", invariant.tables)
+        self._select(f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}")
         columns = [column.name for column in self._cursor.description or ()]
         # PostgreSQL's sums of bigint are numeric; psycopg returns these whole numbers as Decimal.
         rows = [[int(each) if isinstance(each, Decimal) else each for each in row] for row in self._cursor.fetchall()]
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def _select(self, selected: str, tables: dict[str, str]) -> None:
-        read_once = _READ_ONCE if self._replaced else ()
-        how = {name: "MATERIALIZED" if name in read_once else "NOT MATERIALIZED" for name in tables}
-        named = ", ".join(f"{name} AS {how[name]} ({self._replaced.get(name, sql)})" for name, sql in tables.items())
-        self._cursor.execute(f"WITH {named} SELECT {selected}", self._values)
+    def _select(self, selected: str) -> None:
+        self._cursor.execute(_select_sql(selected, self._replaced), self._values)
 
 
 def _counts_sql(invariants: list[Invariant]) -> str:
@@ -224,6 +218,17 @@ def _counts_sql(invariants: list[Invariant]) -> str:
     source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
     counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
     return f"ARRAY[{counts}] FROM ({source}) AS shared"
+
+
+def _select_sql(selected: str, replaced: Mapping[str, str] = {}) -> str:
+    """Return SQL that selects from the tables of all apps. The database does nothing for those that are not named."""
+    tables: dict[str, str] = {}
+    for app in app_config.installed():
+        tables |= app.audit().tables
+    read_once = _READ_ONCE if replaced else ()
+    how = {name: "MATERIALIZED" if name in read_once else "NOT MATERIALIZED" for name in tables}
+    named = ", ".join(f"{name} AS {how[name]} ({replaced.get(name, sql)})" for name, sql in tables.items())
+    return f"WITH {named} SELECT {selected}"
 
 
 def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[Invariant]:

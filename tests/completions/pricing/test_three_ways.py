@@ -175,7 +175,7 @@ def audited() -> list[int]:
     sql = f"due_nanos FROM ({questions.CHARGES.sql}) AS charges ORDER BY completion_id"
     with connection.cursor() as cursor:
         kept: Kept = read_kept(cursor)
-        cursor.execute(audit._select_sql(sql, questions.CHARGES.tables), audit.Scope().values(kept))
+        cursor.execute(audit._select_sql(sql), audit.Scope().values(kept))
         return [int(nanos) for (nanos,) in cursor.fetchall()]
 
 
