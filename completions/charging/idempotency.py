@@ -44,8 +44,7 @@ RETENTION = timedelta(hours=24)
 CHARACTERS_MAX = 255
 _PURPOSE = "idempotent-reply-bytes"
 _SILENT_AFTER = 5 * timedelta(seconds=checkpoints.INTERVAL_SECONDS)  # a live process writes a checkpoint in each interval
-_EVICTED_MAX = 10_000  # replies of an account in a transaction; so many take more than the largest reply
-_counted = Counted(size="reply_bytes", counter="stored_reply_bytes", kind="expired keys")
+_counted = Counted("completions_idempotentrequest", "id", "reply_bytes", "stored_reply_bytes", "expired keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,28 +232,44 @@ def build_stored(found: Sequence[dict[str, Any]]) -> dict[tuple[UUID, str], Stor
     return stored
 
 
+_INSERT_KEYS = f"""
+    WITH begun AS (
+        SELECT * FROM json_to_recordset($1::json) AS begun (account_id uuid, key text, fingerprint text,
+            completion_id text, is_stream boolean, expires_at timestamptz)
+    ), freed AS ({_counted.count_sql("begun JOIN completions_idempotentrequest USING (account_id, key)", "-")})
+    INSERT INTO completions_idempotentrequest
+        (account_id, key, fingerprint, completion_id, is_stream, sealed_reply, reply_bytes, is_too_large, expires_at)
+    SELECT account_id, key, fingerprint, completion_id, is_stream, NULL, 0, false, expires_at FROM begun
+    ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint,
+        completion_id = EXCLUDED.completion_id, is_stream = EXCLUDED.is_stream, sealed_reply = NULL,
+        reply_bytes = 0, is_too_large = false, expires_at = EXCLUDED.expires_at
+    """  # noqa: S608  constants of this module
+_STORE_REPLIES = f"""
+    WITH stored AS (
+        UPDATE completions_idempotentrequest SET sealed_reply = reply.sealed, is_too_large = reply.sealed IS NULL,
+            reply_bytes = coalesce(octet_length(reply.sealed), 0)
+        FROM json_to_recordset($1::json) AS reply (completion_id text, sealed text)
+        WHERE completions_idempotentrequest.completion_id = reply.completion_id
+        RETURNING account_id, reply_bytes
+    )
+    {_counted.count_sql("stored", "+")}
+    """  # noqa: S608  constants of this module
+_EVICT_REPLIES = f"""
+    WITH excess AS (
+        SELECT * FROM json_to_recordset($1::json) AS given (account_id uuid, bytes bigint)
+    ), oldest AS ({_counted.oldest_sql()}), evicted AS (
+        UPDATE completions_idempotentrequest AS request SET sealed_reply = NULL, reply_bytes = 0, is_too_large = true
+        FROM oldest WHERE request.id = oldest.id
+        RETURNING account_id, oldest.reply_bytes
+    )
+    {_counted.count_sql("evicted", "-")}
+    """  # noqa: S608  constants of this module
+
+
 def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]]) -> Statement:
     """SQL that stores the keys of admitted completions. It replaces the row of an expired key, and its reply."""
     return Statement(
-        """
-        WITH begun AS (
-            SELECT * FROM json_to_recordset($1::json) AS begun (account_id uuid, key text, fingerprint text,
-                completion_id text, is_stream boolean, expires_at timestamptz)
-        ), freed AS (
-            UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
-            FROM (
-                SELECT account_id, sum(reply_bytes) AS bytes FROM begun JOIN completions_idempotentrequest
-                USING (account_id, key) GROUP BY account_id HAVING sum(reply_bytes) > 0
-            ) AS less
-            WHERE id = less.account_id
-        )
-        INSERT INTO completions_idempotentrequest
-            (account_id, key, fingerprint, completion_id, is_stream, sealed_reply, reply_bytes, is_too_large, expires_at)
-        SELECT account_id, key, fingerprint, completion_id, is_stream, NULL, 0, false, expires_at FROM begun
-        ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint,
-            completion_id = EXCLUDED.completion_id, is_stream = EXCLUDED.is_stream, sealed_reply = NULL,
-            reply_bytes = 0, is_too_large = false, expires_at = EXCLUDED.expires_at
-        """,
+        _INSERT_KEYS,
         [
             {
                 "account_id": completion.account_id,
@@ -271,48 +286,13 @@ def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]
 
 def store_replies_statement(replies: Sequence[tuple[str, str | None]]) -> Statement:
     """SQL that stores the sealed replies of completions, given by completion id; None stands for one that is not kept."""
-    return Statement(
-        """
-        WITH stored AS (
-            UPDATE completions_idempotentrequest SET sealed_reply = reply.sealed, is_too_large = reply.sealed IS NULL,
-                reply_bytes = coalesce(octet_length(reply.sealed), 0)
-            FROM json_to_recordset($1::json) AS reply (completion_id text, sealed text)
-            WHERE completions_idempotentrequest.completion_id = reply.completion_id
-            RETURNING account_id, reply_bytes
-        )
-        UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes + more.bytes
-        FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM stored GROUP BY account_id HAVING sum(reply_bytes) > 0) AS more
-        WHERE id = more.account_id
-        """,
-        [{"completion_id": completion_id, "sealed": sealed} for completion_id, sealed in replies],
-    )
+    return Statement(_STORE_REPLIES, [{"completion_id": completion_id, "sealed": sealed} for completion_id, sealed in replies])
 
 
 def evict_replies_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
     """SQL that deletes the oldest replies of each account, until so many bytes are free. A retry of theirs is refused."""
-    return Statement(
-        """
-        WITH oldest AS (
-            SELECT request.* FROM json_to_recordset($1::json) AS excess (account_id uuid, bytes bigint)
-            CROSS JOIN LATERAL (
-                SELECT id, reply_bytes, sum(reply_bytes) OVER (ORDER BY expires_at, id) - reply_bytes AS freed_before
-                FROM (
-                    SELECT id, reply_bytes, expires_at FROM completions_idempotentrequest
-                    WHERE account_id = excess.account_id AND reply_bytes > 0 ORDER BY expires_at, id LIMIT $2
-                ) AS candidate
-            ) AS request
-            WHERE freed_before < bytes
-        ), evicted AS (
-            UPDATE completions_idempotentrequest AS request SET sealed_reply = NULL, reply_bytes = 0, is_too_large = true
-            FROM oldest WHERE request.id = oldest.id
-            RETURNING account_id, oldest.reply_bytes
-        )
-        UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
-        FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM evicted GROUP BY account_id) AS less
-        WHERE id = less.account_id
-        """.replace("$2", str(_EVICTED_MAX)),
-        [{"account_id": str(account_id), "bytes": size} for account_id, size in bytes_to_free.items()],
-    )
+    excess = [{"account_id": str(account_id), "bytes": size} for account_id, size in bytes_to_free.items()]
+    return Statement(_EVICT_REPLIES, excess)
 
 
 def follow_runs_statement(runs: Sequence[tuple[str, str]]) -> Statement:
@@ -337,9 +317,7 @@ def delete_keys_statement(completion_ids: Sequence[str], *, with_reply: bool = F
             WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json))) {condition}
             RETURNING account_id, reply_bytes
         )
-        UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
-        FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM deleted GROUP BY account_id HAVING sum(reply_bytes) > 0) AS less
-        WHERE id = less.account_id
+        {_counted.count_sql("deleted", "-")}
         """,  # noqa: S608  constants of this module
         list(completion_ids),
     )

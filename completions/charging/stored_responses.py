@@ -29,9 +29,8 @@ from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.stored_responses")
 
-_EVICTED_MAX = 10_000  # responses of an account in a transaction
 _EVICTED_SHARE = 20  # an account that is full frees one part of so many, so that not every settlement looks for the oldest
-_counted = Counted(size="stored_bytes", counter="stored_response_bytes", kind="expired responses")
+_counted = Counted("completions_storedresponse", "completion_id", "stored_bytes", "stored_response_bytes", "expired responses")
 _UNFINISHED_RETENTION = timedelta(hours=1)
 # Of an account, in the background: those that failed or were cancelled. One that runs has a hold, and is among those in flight.
 _UNREPLIED_ROWS_MAX, _UNREPLIED_BYTES_MAX = 1_000, 10_000_000
@@ -282,39 +281,49 @@ def delete_expired(now: datetime) -> int:
     return _counted.delete_all(rows)
 
 
+_STORE_RESPONSES = f"""
+    WITH given AS (
+        SELECT * FROM json_to_recordset($1::json) AS given (completion_id text, account_id uuid, expires_at timestamptz,
+            previous_id text, sealed_input text, sealed_output text, sealed_reply text, stored_bytes integer,
+            is_written boolean, is_background boolean)
+    ), inserted AS (
+        INSERT INTO completions_storedresponse
+            (completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at)
+        SELECT completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at
+        FROM given WHERE NOT (is_written OR is_background)
+        RETURNING account_id, stored_bytes
+    ), updated AS (
+        UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes, expires_at = given.expires_at,
+            sealed_input = coalesce(given.sealed_input, response.sealed_input),
+            sealed_output = coalesce(given.sealed_output, response.sealed_output),
+            sealed_reply = CASE WHEN is_written THEN response.sealed_reply ELSE given.sealed_reply END
+        FROM given WHERE response.completion_id = given.completion_id AND (is_written OR given.is_background)
+            AND cancelled_at IS NULL
+        RETURNING response.account_id, response.stored_bytes
+    )
+    {_counted.count_sql("(TABLE inserted UNION ALL TABLE updated) AS stored", "+")}
+    """  # noqa: S608  constants of this module
+_EVICT_RESPONSES = f"""
+    WITH excess AS (
+        SELECT account.id AS account_id, stored_response_bytes - room_bytes + room_bytes / {_EVICTED_SHARE} AS bytes
+        FROM json_to_recordset($1::json) AS given (id uuid, room_bytes bigint) JOIN billing_account AS account USING (id)
+        WHERE stored_response_bytes > room_bytes
+    ), oldest AS ({_counted.oldest_sql()}), evicted AS (
+        DELETE FROM completions_storedresponse AS response USING oldest
+        WHERE response.completion_id = oldest.completion_id
+        RETURNING account_id, response.stored_bytes
+    )
+    {_counted.count_sql("evicted", "-")}
+    """  # noqa: S608  constants of this module
+
+
 def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, ResponseRecord]]) -> Statement:
     """SQL that stores responses of completions, or makes readable those that are written, unless they were cancelled.
 
     Each is given with the ids of its completion and its account, and the time until which it is kept.
     """
     return Statement(
-        """
-        WITH given AS (
-            SELECT * FROM json_to_recordset($1::json) AS given (completion_id text, account_id uuid, expires_at timestamptz,
-                previous_id text, sealed_input text, sealed_output text, sealed_reply text, stored_bytes integer,
-                is_written boolean, is_background boolean)
-        ), inserted AS (
-            INSERT INTO completions_storedresponse
-                (completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at)
-            SELECT completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at
-            FROM given WHERE NOT (is_written OR is_background)
-            RETURNING account_id, stored_bytes
-        ), updated AS (
-            UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes, expires_at = given.expires_at,
-                sealed_input = coalesce(given.sealed_input, response.sealed_input),
-                sealed_output = coalesce(given.sealed_output, response.sealed_output),
-                sealed_reply = CASE WHEN is_written THEN response.sealed_reply ELSE given.sealed_reply END
-            FROM given WHERE response.completion_id = given.completion_id AND (is_written OR given.is_background)
-                AND cancelled_at IS NULL
-            RETURNING response.account_id, response.stored_bytes
-        )
-        UPDATE billing_account SET stored_response_bytes = stored_response_bytes + more.bytes
-        FROM (
-            SELECT account_id, sum(stored_bytes) AS bytes FROM (TABLE inserted UNION ALL TABLE updated) AS stored
-            GROUP BY account_id
-        ) AS more
-        WHERE id = more.account_id
-        """,
+        _STORE_RESPONSES,
         [
             {
                 "completion_id": completion_id,
@@ -331,29 +340,4 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
 def evict_responses_statement(account_ids: Collection[UUID]) -> Statement:
     """SQL that deletes the oldest responses of each account that has stored too much, by what is stored."""
     room_bytes = settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
-    return Statement(
-        """
-        WITH excess AS (
-            SELECT account.id AS account_id, stored_response_bytes - room_bytes + room_bytes / $2 AS bytes
-            FROM json_to_recordset($1::json) AS given (id uuid, room_bytes bigint) JOIN billing_account AS account USING (id)
-            WHERE stored_response_bytes > room_bytes
-        ), oldest AS (
-            SELECT response.* FROM excess CROSS JOIN LATERAL (
-                SELECT completion_id, sum(stored_bytes) OVER (ORDER BY expires_at, completion_id) - stored_bytes AS freed_before
-                FROM (
-                    SELECT completion_id, stored_bytes, expires_at FROM completions_storedresponse
-                    WHERE account_id = excess.account_id AND stored_bytes > 0 ORDER BY expires_at, completion_id LIMIT $3
-                ) AS candidate
-            ) AS response
-            WHERE freed_before < bytes
-        ), evicted AS (
-            DELETE FROM completions_storedresponse AS response USING oldest
-            WHERE response.completion_id = oldest.completion_id
-            RETURNING account_id, stored_bytes
-        )
-        UPDATE billing_account SET stored_response_bytes = stored_response_bytes - less.bytes
-        FROM (SELECT account_id, sum(stored_bytes) AS bytes FROM evicted GROUP BY account_id) AS less
-        WHERE id = less.account_id
-        """.replace("$2", str(_EVICTED_SHARE)).replace("$3", str(_EVICTED_MAX)),
-        [{"id": account_id, "room_bytes": room_bytes} for account_id in account_ids],
-    )
+    return Statement(_EVICT_RESPONSES, [{"id": account_id, "room_bytes": room_bytes} for account_id in account_ids])
