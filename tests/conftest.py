@@ -27,7 +27,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from billing.models import Account
 from billing.sign_in import limits
 from completions.catalog import lookup
-from completions.relay import circuit_breaker, local_faults, patience
+from completions.relay import circuit_breaker, patience, route_health
 from gateway_project.activity.models import Activity
 from gateway_project.cells import directory
 from gateway_project.db import cell
@@ -217,7 +217,7 @@ def _nothing_left_behind(
     cache.clear()  # of used codes, by the id of their user
     circuit_breaker.forget_all()
     patience.reply_seconds.clear()
-    local_faults._faults.clear()
+    route_health._faults.clear()
     limits._next_attempts.clear()
     if ticker := vars(get_hub()).get("ticker"):
         ticker.alarms.clear()  # that of a reply which a test did not read to its end would ring in a later test

@@ -61,7 +61,7 @@ class Provider(models.Model):
     sync = models.CharField(
         max_length=10, choices=Sync.choices, default=Sync.OFF, help_text="Its own list of models, once a day."
     )
-    # Written by relay.provider_keys. They say nothing once the key or the address is another than the one that was refused.
+    # Written by relay.route_health. They say nothing once the key or the address is another than the one that was refused.
     refused_key = models.CharField(
         max_length=64, blank=True, default="", db_default="", editable=False, help_text="Fingerprint of the refused key."
     )

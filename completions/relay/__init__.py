@@ -11,7 +11,7 @@ The flow:
                           them. Before, ``image_fetches`` fetches the images that a request gives by address. For each route:
 
                               new_accounts.turn           bounds what an account that never paid may ask of it at a time
-                              route_health.may_be_asked   local_faults, then circuit_breaker, then provider_keys
+                              route_health.may_be_asked   local faults, then circuit_breaker, then refused keys
                               the adapter                 sends the request, and returns the reply or its first chunks
                               route_health.record_...     who is told: this host's network, the circuit, or our key
 

@@ -16,7 +16,7 @@ lets the next request probe at once: one account cannot keep a provider closed t
 Each process has circuits of its own. It writes the opening of a route's to the route's row, where other processes read it with
 the catalog. To them that is a hint, as the fault may be that of the first one's host: it refuses nothing, and a success within
 ``CIRCUIT_OPEN_SECONDS`` outweighs it. One request at a time probes the route, and the rest ask their other routes first. One
-failure of each of several accounts then opens the circuit. Faults of this host are not counted here (``local_faults``).
+failure of each of several accounts then opens the circuit. Faults of this host are not counted here (``route_health``).
 """
 
 import logging

@@ -11,7 +11,7 @@ import pytest
 from geventhttpclient.connectionpool import ConnectionPool
 
 from completions.models import Completion, Route
-from completions.relay import circuit_breaker, local_faults
+from completions.relay import circuit_breaker, route_health
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider
 from tests.completions.rows import ask, ask_streamed, disconnect
@@ -38,7 +38,7 @@ def _rules(settings):
 @pytest.fixture(autouse=True)
 def pause_clock(monkeypatch):
     """The clock of the pauses. It stands still, so they do not pass while a slow machine works."""
-    clock = use_clock(monkeypatch, local_faults)
+    clock = use_clock(monkeypatch, route_health)
     clock.stop()
     return clock
 
@@ -100,7 +100,7 @@ def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
     assert caplog.text.count("this host cannot connect to scripted") == 1
     pause_clock.move_on(1)
     assert_answered(ask(api), "scripted", 1)
-    assert local_faults._faults == {}
+    assert route_health._faults == {}
     assert len(upstream.requests) == 3
     assert Completion.objects.filter(settlement="released", cost_nanos=0).count() == 5
     assert_ledger_is_consistent()

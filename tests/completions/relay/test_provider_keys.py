@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from completions.catalog import lookup
 from completions.models import Provider, RoutableAlias
 from completions.providers import error_meanings
-from completions.relay import circuit_breaker, provider_keys
+from completions.relay import circuit_breaker, route_health
 from gateway_project import secretbox
 from rankings.models import Source
 from rankings.publishing import publication
@@ -44,8 +44,8 @@ GEMINI_BLOCKED = (
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    provider_keys._refusals.clear()
-    provider_keys._probes.clear()
+    route_health._refusals.clear()
+    route_health._probes.clear()
     yield
     gevent.sleep(0)  # what is still to be written to the provider's row is written while there is a database
 
@@ -75,7 +75,7 @@ def listed(client, **parameters):
 def let_the_pause_pass():
     gevent.sleep(0)
     Provider.objects.update(key_refused_at=Now() - timedelta(seconds=lookup.PROBE_SECONDS))
-    provider_keys._probes.clear()
+    route_health._probes.clear()
     lookup._offers.clear()
 
 
@@ -245,7 +245,7 @@ def test_late_refusal_of_the_old_key_says_nothing_of_the_new_one(api, alice, mon
     old = lookup.find_offer("acme/large").routes[0]
     monkeypatch.setenv(KEY_ENV, "sk-another")
     for _ in range(3):
-        provider_keys.record_refusal(old, alice.pk, status=401, reason="no such key")
+        route_health.record_refused_key(old, alice.pk, status=401, reason="no such key")
     catalog_is_read_again()
     assert Provider.objects.get(pk="scripted").key_refusal == "401: no such key"
     assert listed(api) == ["acme/large"]
@@ -255,7 +255,7 @@ def test_late_refusal_of_the_old_key_says_nothing_of_the_new_one(api, alice, mon
 
 
 def test_probes_are_rarer_the_longer_the_key_is_refused(api, upstream, refused, monkeypatch):
-    clock = use_clock(monkeypatch, provider_keys)
+    clock = use_clock(monkeypatch, route_health)
     clock.stop()
     clock.move_on(2 * lookup.PROBE_SECONDS)
     for pause_seconds in (5, 10, 20, 40, 60, 60):
@@ -302,7 +302,7 @@ def test_request_that_the_key_refuses_does_not_use_up_the_probe_of_the_circuit(a
     [route] = lookup.find_offer("acme/large").routes
     circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic())
     circuit_breaker._routes[route.id].by_account[alice.pk].open_until = 0.0
-    assert provider_keys.allows_request(route)  # another request probes the key
+    assert route_health._may_probe_key(route)  # another request probes the key
     assert_error(ask(api), 503, "upstream_error")
     assert upstream.requests == []
     assert circuit_breaker.allows_request(route, alice.pk)
