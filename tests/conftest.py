@@ -27,7 +27,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from billing.models import Account
 from billing.sign_in import limits
 from completions.catalog import lookup
-from completions.relay import circuit_breaker, patience, route_health
+from completions.relay import attempts, circuit_breaker, route_health
 from gateway_project.activity.models import Activity
 from gateway_project.cells import directory
 from gateway_project.db import cell
@@ -216,7 +216,7 @@ def _nothing_left_behind(
     directory._places.clear()
     cache.clear()  # of used codes, by the id of their user
     circuit_breaker.forget_all()
-    patience.reply_seconds.clear()
+    attempts.reply_seconds.clear()
     route_health._faults.clear()
     limits._next_attempts.clear()
     if ticker := vars(get_hub()).get("ticker"):

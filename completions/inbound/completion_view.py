@@ -24,7 +24,7 @@ from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound.caller_errors import Places
 from completions.inbound.quote_object import describe_quote
-from completions.relay import charge, fair_queue, image_fetches, reply_headers, slots, whole
+from completions.relay import charge, fair_queue, image_fetches, slots, whole
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.slots import Slot
@@ -295,7 +295,7 @@ class CompletionView(RequestView):
         if self.dispatched and self.dispatched.attempts:
             if self.has_replaced_text:
                 self.dispatched.ignored_fields.append(INVALID_CHARACTERS)
-            added |= reply_headers.headers(self.dispatched)
+            added |= self.dispatched.reply_headers()
         for name, value in added.items():
             response.headers[name] = value
         if self.read_on:

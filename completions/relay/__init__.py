@@ -15,12 +15,9 @@ The flow:
                               the adapter                 sends the request, and returns the reply or its first chunks
                               route_health.record_...     who is told: this host's network, the circuit, or our key
 
-                          ``patience`` says how long a whole reply is waited for while another route can be asked.
                           After a failure that a retry may help, the route goes to the end of the queue, once.
-                          ``reply_headers`` says in the reply how it was served.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
                           the upstream and resolves the hold once, whatever happens.
 3. ``charge``             Decides what the reply is charged, and commits that in a batch, or stores it in the outbox.
-                          ``unrated_tiers`` notes a service tier that served and has no rates.
 4. ``reply_format``       Writes the bytes that the client gets: the whole JSON object, or the events.
 """

@@ -3,11 +3,15 @@
 The client sees one completion: one hold, one charge, one deadline. A further attempt is made only before the client has a byte.
 Where a provider may be at work on a reply that does not arrive, one more is made, and no other. No attempt begins for a client
 that has disconnected; one that has begun continues, unless the provider cancels, because its provider will charge for it.
+
+How long is a whole reply waited for, before another route is asked instead? Only time tells a long generation from silence. So
+a model is given twice the time within which nearly all of its last whole replies came in this process, and
+UPSTREAM_WHOLE_SECONDS while it had few of them.
 """
 
 import random
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -22,10 +26,10 @@ from completions.chat import Call, Chunk, WholeReply
 from completions.providers import base, exchange
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.exchange import UnusableResponse
-from completions.relay import circuit_breaker, new_accounts, patience, route_health
+from completions.relay import circuit_breaker, new_accounts, route_health
 from completions.relay.dispatch import ChunkStream, Dispatch
-from completions.relay.patience import Patience
 from gateway_project import metrics
+from gateway_project.deadline import Deadline
 from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects, draining, http
 
@@ -35,6 +39,14 @@ Send = Callable[[Dispatch, Call], Outcome]
 _WAIT_SECONDS_MAX = 2  # for an upstream that sends Retry-After; a longer wait is left to the client
 _PAUSE_SECONDS = 0.2  # before a retry of an upstream that sends none; up to twice as long, so that retries spread out
 _TIMER_SECONDS = 0.01  # a timer may fire this much too early
+
+_REPLIES_MIN, _REPLIES_MAX = 20, 200
+_NEARLY_ALL = 0.98
+_FACTOR = 2
+_WHOLE_SECONDS_MIN = 30  # a long reply of a model whose other replies are short is not given up at once
+_AGAIN_SECONDS = 1
+# Of each model: the seconds of its last whole replies, each from its own attempt.
+reply_seconds: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=_REPLIES_MAX))
 
 
 def whole(dispatch: Dispatch) -> WholeReply:
@@ -121,7 +133,7 @@ def _attempt(dispatch: Dispatch, call: Call, send: Send[Outcome]) -> Outcome:
     outcome_name, seconds = "stream" if call.request.stream else "whole", time.monotonic() - dispatch.attempted_at
     metrics.observe_attempt(call.route.provider_slug, outcome_name, seconds)
     if not call.request.stream:
-        patience.reply_seconds[call.offer.model_id].append(seconds)
+        reply_seconds[call.offer.model_id].append(seconds)
     route_health.record_success(call.route, dispatch.account_id)
     call.request.body.forget()
     return outcome
@@ -133,12 +145,37 @@ def _ask_whole(dispatch: Dispatch, call: Call) -> WholeReply:
         call.head.patience = None
         with _interruptible(dispatch):
             return adapter.complete(call)
-    call.head.patience = Patience(call.offer.model_id, partial(_may_ask_another, dispatch))
+    call.head.patience = _Patience(call.offer.model_id, partial(_may_ask_another, dispatch))
     try:
         with _interruptible(dispatch), call.head.patience:
             return adapter.complete(call)
     except http.GivenUp as error:  # of a provider without a network; others report it themselves
         raise exchange.provider_failure(call, error, upstream_worked=True) from error
+
+
+def whole_seconds(model_id: str) -> float:
+    """Return how long a whole reply of a model is waited for while another route can be asked."""
+    known = sorted(reply_seconds.get(model_id, ()))
+    if len(known) < _REPLIES_MIN:
+        return settings.UPSTREAM_WHOLE_SECONDS
+    return max(_FACTOR * known[int(len(known) * _NEARLY_ALL)], _WHOLE_SECONDS_MIN)
+
+
+class _Patience(Deadline):
+    """Ends the wait for a whole reply once another route may be asked. The reply sets ``at`` to infinity when it arrives."""
+
+    __slots__ = ("_may_ask_another",)
+
+    def __init__(self, model_id: str, may_ask_another: Callable[[], bool]) -> None:
+        super().__init__(whole_seconds(model_id), http.GivenUp("no whole reply in time"))
+        self._may_ask_another = may_ask_another
+
+    def ring(self) -> None:
+        if self._may_ask_another():
+            super().ring()
+        else:
+            self._ticker.alarms[self] = None
+            self.begin(_AGAIN_SECONDS)
 
 
 def _start_stream(dispatch: Dispatch, call: Call) -> tuple[list[Chunk], ChunkStream]:

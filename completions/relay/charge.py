@@ -26,31 +26,40 @@ Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``, once. Th
 
 import logging
 import time
+from functools import partial
 
 import gevent
+from django.db.models.functions import Now
 from msgspec import structs
 
-from completions import estimates
+from completions import estimates, models
 from completions.charging import batch, idempotency, stored_responses
 from completions.charging.batch import AdmissionLost
 from completions.charging.recovery import outbox, owed
 from completions.charging.resolution import ReplyRetention, Resolution
+from completions.chat import Route
 from completions.models import Completion
+from completions.pricing import meters
 from completions.pricing.usage import Usage
+from completions.providers import served_tiers
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import new_accounts, unrated_tiers
+from completions.relay import new_accounts
 from completions.relay.dispatch import Dispatch
 from gateway_project import errors, metrics
+from gateway_project.db import repetition
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
 from gateway_project.monitoring.steps import step
 
 logger = logging.getLogger("gateway.settlement")
+_tiers_logger = logging.getLogger("gateway.unrated_tiers")
 
 Settlement = Completion.Settlement
 
 # After the last text of a reply, its client waits so long for [DONE]; each try may wait for a connection or a lock besides. A
 # restart of the database takes about as long. In a longer outage the outbox takes over.
 _RETRY_SECONDS = 3
+_TIER_PAUSE_SECONDS = 60
+_tier_next_at: dict[int, float] = {}  # by route, by the monotonic clock: when an unrated tier is noted again
 
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
@@ -88,7 +97,7 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
     if admitted.is_new_account and dispatch.charged_nanos:
         new_accounts.record_paid(completion.account_id)
     if call.head.unrated_tier:
-        unrated_tiers.record(call.route, call.head.unrated_tier)
+        _note_unrated_tier(call.route, call.head.unrated_tier)
 
 
 @step("release")
@@ -125,6 +134,21 @@ def commit_or_store(resolution: Resolution) -> int | None:
             logger.warning("cannot settle yet, trying again in %.1f s: %s", pause_seconds, errors.reason(error), extra=facts)
         gevent.sleep(pause_seconds)
         pause_seconds *= 3
+
+
+def _note_unrated_tier(route: Route, tier: str) -> None:
+    """Count a reply at a tier without rates: one of ours, or the provider's word for one that the gateway does not know.
+
+    The row of the route has the last one, for the desk, written at most once per minute by a process.
+    """
+    metrics.unrated_tiers_total.labels(route.provider_slug, tier if tier in meters.TIERS else served_tiers.UNKNOWN).inc()
+    if time.monotonic() < _tier_next_at.get(route.id, 0):
+        return
+    _tier_next_at[route.id] = time.monotonic() + _TIER_PAUSE_SECONDS
+    failure = f"cannot note that {route.provider_slug} served {route.upstream_model} at a tier without rates"
+    shown = tier[: models.Route.UNRATED_TIER_CHARACTERS_MAX]
+    update = partial(models.Route.objects.filter(pk=route.id).update, unrated_tier=shown, unrated_tier_at=Now())
+    repetition.spawn_write(update, logger=_tiers_logger, failure=failure)
 
 
 def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:

@@ -12,15 +12,18 @@ from typing import Any
 from django.conf import settings
 
 from completions import providers
+from completions.charging import idempotency
 from completions.charging.admission import Admitted
 from completions.charging.records import FailedAttempt, ServedBy
 from completions.charging.stored_responses import ResponseRecord
 from completions.chat import Call, Chunk, Route
 from completions.pricing.usage import Usage
+from completions.providers import ignored_fields
 from completions.providers.base import ProviderFailed
 from completions.relay import circuit_breaker, fair_queue
 from completions.request import reasoning
 from gateway_project import metrics
+from gateway_project.text import dollars
 
 ChunkStream = Generator[list[Chunk], None, None]
 
@@ -123,6 +126,29 @@ class Dispatch:
     def is_max_tokens_reduced(self) -> bool:
         request = self.admitted.request
         return request.is_max_tokens_ceiling and self.call.max_tokens < (request.max_tokens or 0)
+
+    def reply_headers(self) -> dict[str, str]:
+        """Return the headers of the reply that say how it was served, as far as they are known when it begins."""
+        headers = {
+            "x-gateway-provider": self.call.route.provider_slug,
+            "x-gateway-attempts": str(self.attempts),
+            "x-gateway-max-cost": dollars.format_plain(self.admitted.held_nanos),
+        }
+        if self.failed_attempts:
+            headers["x-gateway-failed-providers"] = ", ".join([attempt["provider"] for attempt in self.failed_attempts])
+        if self.call.offer.ranking:
+            headers["x-gateway-ranking"] = self.call.offer.ranking
+        if self.charged_nanos is not None:
+            headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
+        if self.admitted.idempotency_key and not self.stores_reply:
+            headers[idempotency.NOT_STORED_HEADER] = "false"
+        if self.is_max_tokens_reduced:
+            headers["x-gateway-max-tokens"] = str(self.call.max_tokens)
+        if self.ignored_fields:
+            headers["x-gateway-ignored-fields"] = ignored_fields.header_value(self.ignored_fields)
+        if self.unknown_finish_reason:
+            headers["x-gateway-finish-reason"] = ignored_fields.header_value([self.unknown_finish_reason])
+        return headers
 
     def record_text(self) -> None:
         self.last_text_at = time.monotonic()

@@ -12,7 +12,7 @@ from completions import tasks
 from completions.charging.recovery import checkpoints, record
 from completions.models import Completion, RoutableAlias
 from completions.providers import served_tiers
-from completions.relay import unrated_tiers
+from completions.relay import charge
 from gateway_project import metrics
 from tests import factories
 from tests.chat import assert_error
@@ -446,7 +446,7 @@ def test_the_standard_tier_of_messages_is_sent_to_openai(api, tiered, upstream):
 @pytest.fixture
 def _noted(db):
     """The notes of a test are written while there is a database."""
-    unrated_tiers._next_at.clear()
+    charge._tier_next_at.clear()
     yield
     gevent.sleep(0)
 

@@ -4,7 +4,7 @@ import pytest
 
 from billing.models import LedgerEntry
 from completions.models import LanguageModel
-from completions.relay import patience
+from completions.relay import attempts
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts
 from tests.completions.rows import MESSAGES, ask, assert_charged, assert_released, lost_nanos
@@ -171,14 +171,14 @@ def test_a_repetition_gets_the_reply_of_the_other_route(api, alice, both, upstre
 )
 def test_the_time_is_twice_that_of_nearly_all_of_the_models_last_replies(settings, seconds, expected):
     settings.UPSTREAM_WHOLE_SECONDS = 120
-    patience.reply_seconds["acme/large"].extend(seconds)
-    assert patience.seconds("acme/large") == expected
-    assert patience.seconds("acme/small") == 120
+    attempts.reply_seconds["acme/large"].extend(seconds)
+    assert attempts.whole_seconds("acme/large") == expected
+    assert attempts.whole_seconds("acme/small") == 120
 
 
 def test_the_times_are_those_of_attempts_that_gave_whole_replies(api, both, upstream, spare):
     upstream.will(refusal(500), [HANG], whole())
     assert [ask(api).status_code for _ in range(3)] == [200, 200, 200]
-    assert len(patience.reply_seconds["acme/large"]) == 3
-    assert max(patience.reply_seconds["acme/large"]) < 0.3  # not the time of the attempt that hung
+    assert len(attempts.reply_seconds["acme/large"]) == 3
+    assert max(attempts.reply_seconds["acme/large"]) < 0.3  # not the time of the attempt that hung
     assert LanguageModel.objects.count() == 1
