@@ -16,5 +16,4 @@ Read when something failed:
 - ``owed``           decides: settle, admit again, correct, or a dead letter
 - ``readmission``    admits completions again that the database has forgotten
 - ``corrections``    corrects what the sweeper charged, when the settlement comes late
-- ``dead_letters``   settlements on disk that cannot be applied, for an operator
 """
