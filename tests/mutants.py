@@ -240,7 +240,7 @@ mutant(
     "a_readmission_follows_its_account",
     "What waits on disk for an account that moved just now is taken for forgotten.",
     code(
-        "completions.charging.recovery.readmission:_wait",
+        "completions.charging.recovery.owed:_wait",
         "Skipped() if operation.has_moved() else refusal",
         "refusal",
     ),
@@ -1745,7 +1745,7 @@ mutant(
 mutant(
     "what_may_have_been_repeated_is_admitted_again",
     "A forgotten completion with an Idempotency-Key is charged, though its caller may have paid for a repetition.",
-    code("completions.charging.recovery.readmission:Readmission.apply", "if self.ended.reply_retention:", "if False:"),
+    code("completions.charging.recovery.owed:Readmission.apply", "if self.ended.reply_retention:", "if False:"),
     f"{OUTBOX}::test_dead_letters_are_booked_or_discarded_by_hand",
     dangerous=True,
 )
@@ -1753,7 +1753,7 @@ mutant(
     "what_was_repeated_is_admitted_again",
     "A forgotten completion is charged beside the repetition that its caller paid for.",
     code(
-        "completions.charging.recovery.readmission:Readmission._require_unrepeated",
+        "completions.charging.recovery.owed:Readmission._require_unrepeated",
         "if stored and stored.expires_at > rows.now and",
         "if False and",
     ),

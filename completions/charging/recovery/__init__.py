@@ -13,7 +13,6 @@ Read when something failed:
 
 - ``sweeper``        settles or releases what a dead process left
 - ``drains``         reads the outbox, and settles what waits there
-- ``owed``           decides: settle, admit again, correct, or a dead letter
-- ``readmission``    admits completions again that the database has forgotten
+- ``owed``           decides: settle, admit again what the database has forgotten, correct, or a dead letter
 - ``corrections``    corrects what the sweeper charged, when the settlement comes late
 """

@@ -15,7 +15,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from msgspec import structs
 
-from completions.charging.recovery import journal, outbox, owed, readmission, record
+from completions.charging.recovery import journal, outbox, owed, record
 from completions.charging.resolution import Resolution
 from gateway_project.cells import directory
 from gateway_project.db import cell
@@ -30,7 +30,7 @@ _ALL = "all"
 
 class Kind(Enum):
     FORGOTTEN = "the database forgot its admission"
-    REPEATABLE = readmission.REPEATABLE
+    REPEATABLE = owed.REPEATABLE
     KNOWN = "the database knows it: its hold is open, or was resolved otherwise"
     UNREADABLE = "the file cannot be read"
 

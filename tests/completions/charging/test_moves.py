@@ -8,9 +8,9 @@ from django.db import connection
 from billing import locks
 from billing.ledger import audit, moves
 from billing.models import Account, LedgerEntry
-from completions.charging.recovery import drains, outbox, readmission, record
+from completions.charging.recovery import drains, outbox, owed, record
 from completions.charging.recovery.drains import Outcome
-from completions.charging.recovery.readmission import Readmission
+from completions.charging.recovery.owed import Readmission
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from gateway_project import errors, identifiers
@@ -88,7 +88,7 @@ def test_what_moved_just_now_waits_instead_of_being_a_dead_letter(other: int, al
     loaded = record.load(outbox.waiting_files()[0], None)
     former = _move(alice, other)
     with cell.use(former):
-        assert isinstance(readmission._wait(Readmission(loaded.completion, 1, loaded)), Skipped)
+        assert isinstance(owed._wait(Readmission(loaded.completion, 1, loaded)), Skipped)
     assert drains.drain() == {Outcome.RESOLVED: 1}
     _assert_charged_once(completion_id, other, former)
 
