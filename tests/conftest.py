@@ -215,7 +215,7 @@ def _nothing_left_behind(
     cell.enter(cells.NUMBER)
     directory._places.clear()
     cache.clear()  # of used codes, by the id of their user
-    circuit_breaker.forget_all()
+    circuit_breaker._routes.clear()
     attempts.reply_seconds.clear()
     route_health._faults.clear()
     limits._next_attempts.clear()

@@ -73,6 +73,8 @@ class _RouteCircuits:
     shared: _Circuit = field(default_factory=_Circuit)
     by_account: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
     failed_probes: dict[UUID, int] = field(default_factory=dict)  # weights of accounts, since the open time of ``shared`` ended
+    succeeded_at: float = -math.inf  # this process's latest success
+    hint_probe_until: float = 0.0  # until then other requests prefer other routes, because one probes a hint
 
     def note(self, account_id: UUID) -> _Circuit:
         circuit = self.by_account.get(account_id)
@@ -119,13 +121,6 @@ def _are_several(weight: int) -> bool:
 
 
 _routes: dict[int, _RouteCircuits] = {}  # by route id
-_succeeded_at: dict[int, float] = {}  # by route id: this process's latest success
-_hint_probes: dict[int, float] = {}  # by route id: until when other requests prefer other routes, because one probes a hint
-
-
-def forget_all() -> None:
-    for remembered in (_routes, _succeeded_at, _hint_probes):
-        remembered.clear()
 
 
 def allows_request(route: chat.Route, account_id: UUID) -> bool:
@@ -134,7 +129,7 @@ def allows_request(route: chat.Route, account_id: UUID) -> bool:
         case State.CLOSED:
             if _has_hint(route) and not stands_back(route):
                 now = time.monotonic()
-                _hint_probes[route.id] = now + settings.CIRCUIT_OPEN_SECONDS
+                _circuits(route).hint_probe_until = now + settings.CIRCUIT_OPEN_SECONDS
                 seconds = math.ceil(route.hinted_until - now)
                 _log(route, "hint: the circuit of %s at %s is open in another process, for %s s", seconds)
             return True
@@ -146,12 +141,12 @@ def allows_request(route: chat.Route, account_id: UUID) -> bool:
 
 def stands_back(route: chat.Route) -> bool:
     """Return whether other routes should be asked before this one: another process hints at a fault, and a probe runs."""
-    return _has_hint(route) and _hint_probes.get(route.id, 0.0) > time.monotonic()
+    return _has_hint(route) and _circuits(route).hint_probe_until > time.monotonic()
 
 
 def state(route: chat.Route, account_id: UUID) -> State:
     """Return the state of the route for this account: of its own circuit and the route's the one that lets less pass."""
-    applying, now = _applying(route, account_id), time.monotonic()
+    applying, now = _circuits(route).applying_to(account_id), time.monotonic()
     if any([circuit.open_until > now for circuit in applying]):  # noqa: C419  faster
         return State.OPEN
     return State.HALF_OPEN if any([circuit.openings for circuit in applying]) else State.CLOSED  # noqa: C419
@@ -159,7 +154,7 @@ def state(route: chat.Route, account_id: UUID) -> State:
 
 def open_seconds(route: chat.Route, account_id: UUID) -> float:
     """Return how long the route stays closed to this account by an open circuit. Not above 0: it does not."""
-    open_until = max((circuit.open_until for circuit in _applying(route, account_id)), default=0.0)
+    open_until = max(circuit.open_until for circuit in _circuits(route).applying_to(account_id))
     return open_until - time.monotonic() if open_until else 0.0
 
 
@@ -167,24 +162,21 @@ def fails_for_several(route: chat.Route) -> bool:
     """Return whether the fault is the route's: it fails for several accounts, or its circuit is not closed, or a hint holds."""
     if _has_hint(route):
         return True
-    circuits = _routes.get(route.id)
-    if circuits is None:
-        return False
+    circuits = _circuits(route)
     shared = circuits.shared
     return shared.openings > 0 or shared.open_until > time.monotonic() or circuits.fails_for_several()[0]
 
 
 def has_succeeded_since(route: chat.Route, moment: float) -> bool:
     """Return whether a request of this process had an answer of the route since a moment of the monotonic clock."""
-    return _succeeded_at.get(route.id, -math.inf) >= moment
+    return _circuits(route).succeeded_at >= moment
 
 
 def record_success(route: chat.Route, account_id: UUID) -> None:
     """Close the account's circuit, and the route's. If that was open, the fault was the route's: close all of it."""
-    _hint_probes.pop(route.id, None)
     circuits = _circuits(route)
     own, shared = circuits.note(account_id), circuits.shared
-    _succeeded_at[route.id] = own.ended_at
+    circuits.succeeded_at, circuits.hint_probe_until = own.ended_at, 0.0
     if not (own.failures or own.opened_at or shared.opened_at):
         return
     was_open = bool(own.opened_at or shared.opened_at)
@@ -200,8 +192,9 @@ def record_success(route: chat.Route, account_id: UUID) -> None:
 
 def record_no_verdict(route: chat.Route, account_id: UUID) -> None:
     """End a probe that says nothing about the route: the next request may probe it."""
-    _hint_probes.pop(route.id, None)
-    for circuit in _applying(route, account_id):
+    circuits = _circuits(route)
+    circuits.hint_probe_until = 0.0
+    for circuit in circuits.applying_to(account_id):
         circuit.probe_until = 0.0
 
 
@@ -219,7 +212,7 @@ def record_failure(
     if attempted_at < shared.opened_at or shared.open_until > own.ended_at:  # or it was let pass because it had been served
         return
     shared.probe_until = 0.0  # unless the circuit opens below, the next request probes
-    _hint_probes.pop(route.id, None)
+    circuits.hint_probe_until = 0.0
     if shared.openings:
         if circuits.count_failed_probe(account_id, own.weight):
             _open_for_failures(route, shared)
@@ -238,20 +231,15 @@ def _circuits(route: chat.Route) -> _RouteCircuits:
     return circuits
 
 
-def _applying(route: chat.Route, account_id: UUID) -> list[_Circuit]:
-    circuits = _routes.get(route.id)
-    return circuits.applying_to(account_id) if circuits else []
-
-
 def _has_hint(route: chat.Route) -> bool:
     """Return whether a circuit is open in another process, and this one had no recent success that outweighs it."""
     now = time.monotonic()
-    return route.hinted_until > now and now - _succeeded_at.get(route.id, -math.inf) > settings.CIRCUIT_OPEN_SECONDS
+    return route.hinted_until > now and now - _circuits(route).succeeded_at > settings.CIRCUIT_OPEN_SECONDS
 
 
 def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
     """Make the caller's request the probe. Return False while another runs, for a bounded time: a reply may take minutes."""
-    now, circuits = time.monotonic(), [circuit for circuit in _applying(route, account_id) if circuit.openings]
+    now, circuits = time.monotonic(), [each for each in _circuits(route).applying_to(account_id) if each.openings]
     if any(circuit.probe_until > now for circuit in circuits):
         return False
     for circuit in circuits:
@@ -278,7 +266,7 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     circuit.opened_at = time.monotonic()
     circuit.open_until = circuit.opened_at + seconds
     metrics.circuit_opened_total.labels(route.provider_slug).inc()
-    _hint_probes.pop(route.id, None)
+    _circuits(route).hint_probe_until = 0.0
     _show(route.provider_slug)
     if not circuit.openings:  # a Retry-After alone: when its time is over the circuit is closed, without any request
         gevent.spawn_later(seconds + _TIMER_SECONDS, _show, route.provider_slug)
