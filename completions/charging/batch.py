@@ -35,7 +35,7 @@ from billing.ledger.movements import NewAlert, NewEntry, NewHold
 from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from completions.charging import idempotency, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
-from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
+from completions.charging.records import CompletionRecord, ModelOfKey
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion, IdempotentRequest, StoredResponse
 from gateway_project import errors
@@ -119,7 +119,7 @@ class PendingWrites(msgspec.Struct):
     entries_inserted: list[NewEntry] = []
     manual_entries_inserted: list[NewEntry] = []  # of these, those of which a record says who booked them
     alerts_inserted: list[NewAlert] = []
-    completions_ended: list[CompletionOutcome] = []
+    completions_ended: list[tuple[Any, ...]] = []
     completions_begun: list[CompletionRecord] = []
     replies_stored: list[tuple[str, str | None]] = []  # completion id and sealed reply
     replies_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
-from typing import Any, NamedTuple, TypedDict, get_args, get_type_hints
+from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -58,30 +58,6 @@ class FailedAttempt(TypedDict):
     reason: str
 
 
-class CompletionOutcome(msgspec.Struct, frozen=True):
-    """How a completion ended, and which model of which provider served it. The fields are named like the columns of its row."""
-
-    id: str
-    model_id: str
-    price_id: int
-    provider_id: str
-    attempts: int | None
-    first_token_ms: int | None
-    streamed_ms: int | None
-    failed_attempts: list[FailedAttempt] | None
-    provider_request_id: str | None
-    settlement: str
-    prompt_tokens: int
-    cached_tokens: int
-    cache_write_tokens: int
-    cache_write_1h_tokens: int
-    completion_tokens: int
-    cost_nanos: int
-    service_tier: str | None
-    web_searches: int | None
-    other_counts: dict[str, int] | None
-
-
 class ServedBy(NamedTuple):
     """Which model of which provider serves a completion, at which price, after how many attempts.
 
@@ -104,25 +80,34 @@ class ServedBy(NamedTuple):
         return cls(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
 
 
-_SQL_TYPES = {str: "text", int: "bigint", bool: "boolean", UUID: "uuid", date: "date", datetime: "timestamptz"}
-
-
-def _typed_columns(record: type[msgspec.Struct]) -> str:
-    """Return the names of a record's fields with their types in SQL. Lists and objects are JSON."""
-    kinds = {name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(record).items()}  # without "| None"
-    return ", ".join(f"{name} {_SQL_TYPES.get(kinds[name], 'jsonb')}" for name in record.__struct_fields__)
-
-
 _COLUMNS = tuple(CompletionRecord.__struct_fields__)
+# How a completion ended, and which model of which provider served it.
+_ENDED = (
+    *("id", *ServedBy._fields, "settlement"),
+    *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens"),
+    *("cost_nanos", "service_tier", "web_searches", "other_counts"),
+)
+_SQL_TYPES = {
+    **{"CharField": "text", "SlugField": "text", "BooleanField": "boolean", "UUIDField": "uuid"},
+    **{"DateField": "date", "DateTimeField": "timestamptz", "JSONField": "jsonb"},
+}
+
+
+def _typed_columns(names: Iterable[str]) -> str:
+    """Return columns of a completion with their types in SQL. All others are integers."""
+    fields = {field.attname: getattr(field, "target_field", field) for field in Completion._meta.concrete_fields}
+    return ", ".join(f"{name} {_SQL_TYPES.get(fields[name].get_internal_type(), 'bigint')}" for name in names)
+
+
 _INSERT = f"""
     INSERT INTO completions_completion ({", ".join(_COLUMNS)}, held_nanos)
     SELECT begun.*, (SELECT amount_nanos FROM billing_hold WHERE reference = begun.id)
-    FROM json_to_recordset($1::json) AS begun ({_typed_columns(CompletionRecord)})
+    FROM json_to_recordset($1::json) AS begun ({_typed_columns(_COLUMNS)})
     """  # noqa: S608  names of this code
 _UPDATE = f"""
-    UPDATE completions_completion SET {", ".join(f"{name} = ended.{name}" for name in CompletionOutcome.__struct_fields__[1:])},
+    UPDATE completions_completion SET {", ".join(f"{name} = ended.{name}" for name in _ENDED[1:])},
         finished_at = statement_timestamp()
-    FROM json_to_recordset($1::json) AS ended ({_typed_columns(CompletionOutcome)})
+    FROM json_to_recordset($1::json) AS ended ({_typed_columns(_ENDED)})
     WHERE completions_completion.id = ended.id
     """  # noqa: S608  names of this code
 
@@ -131,8 +116,9 @@ def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Sta
     return Statement(_INSERT, [{name: getattr(each, name) for name in _COLUMNS} for each in completions])
 
 
-def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> Statement:
-    return Statement(_UPDATE, outcomes)
+def update_completions_statement(ended: Sequence[tuple[Any, ...]]) -> Statement:
+    """SQL that ends completions: each is given as the values of ``_ENDED``."""
+    return Statement(_UPDATE, [dict(zip(_ENDED, values, strict=True)) for values in ended])
 
 
 def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:

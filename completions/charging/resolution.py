@@ -1,6 +1,7 @@
 """How a completion ends. The relay describes it, a batch applies it, the outbox stores it during an outage."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from billing.accounts import unpaid_work
 from billing.ledger import holds, movements, writer
@@ -8,7 +9,7 @@ from billing.models import Account, Hold
 from completions.charging import idempotency, stored_responses
 from completions.charging.batch import AdmissionLost, LockedRows, Settlement
 from completions.charging.idempotency import IdempotencyKey
-from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
+from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion
 from completions.pricing.usage import Usage
@@ -146,9 +147,10 @@ class Resolution(Settlement):
             completion_tokens=usage.completion_tokens,
         )
 
-    def _outcome(self, settled_nanos: int) -> CompletionOutcome:
+    def _outcome(self, settled_nanos: int) -> tuple[Any, ...]:
+        """Return the values that ``records.update_completions_statement`` writes."""
         usage = self.usage or _NO_USAGE
-        return CompletionOutcome(
+        return (
             self.completion.id,
             *self.served_by,
             self.settlement,
