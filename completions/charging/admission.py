@@ -30,7 +30,7 @@ from completions import estimates
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, oldest_hold
 from completions.charging.batch import Admission, LockedRows
-from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
+from completions.charging.idempotency import IdempotencyKey, Replay, StoredRequest
 from completions.charging.records import CompletionRecord
 from completions.charging.recovery import reserve
 from completions.chat import ChatRequest, Offer
@@ -91,7 +91,7 @@ def admit(
     admission_request = prepare(request, offers, caller, idempotency_key, request_id=request_id)
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
         try:
-            outcome: Admitted | StoredReply = batch.commit(admission_request)
+            outcome: Admitted | StoredRequest = batch.commit(admission_request)
         except errors.MoneyRefused as refusal:
             oldest_hold.tell(refusal, caller)
             raise
@@ -151,8 +151,11 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         offer = self.offers[0]
         return offer.model_id if offer.requests_in_flight_max else None
 
-    def apply(self, rows: LockedRows) -> Admitted | StoredReply:
-        """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
+    def apply(self, rows: LockedRows) -> Admitted | StoredRequest:
+        """Admit the request, or raise the first refusal in the order of this module's list, by its numbers.
+
+        Return the earlier run instead, if its reply is stored.
+        """
         if self.completion_id in rows.holds:
             return _read_admitted(self, rows)
         account, key = rows.accounts.get(self.account_id), rows.keys.get(self.key_id)
@@ -165,10 +168,9 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
-            replay_or_earlier = idempotency.check(self.idempotency_key, stored, now)
-            if isinstance(replay_or_earlier, StoredReply):
-                return replay_or_earlier
-            earlier = replay_or_earlier
+            earlier = idempotency.check(self.idempotency_key, stored, now)
+            if earlier and earlier.has_reply:
+                return earlier
         charged_before_nanos = earlier.charged_nanos if earlier else 0
         count = rate_limits.count_request(key, account, now, self.countable_tokens)  # 3
         in_flight = requests_in_flight.require_room(key, account)

@@ -54,6 +54,12 @@ class IdempotencyKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    body: bytes
+    is_stream: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRequest:
     """The latest run under a stored idempotency key, and whether there is a reply of it."""
 
@@ -68,30 +74,18 @@ class StoredRequest:
     is_too_large: bool = False
     charged_nanos: int = 0  # for this run and all before it
 
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    body: bytes
-    is_stream: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReply:
-    """A reply to repeat. It is read and decrypted after its batch, whose locks a megabyte must not prolong."""
-
-    completion_id: str
-    is_stream: bool
-    sealed_bytes: int
-
     def open(self) -> Replay:
-        """Read and decrypt the reply. Raises ReplyUnreadable: to run the request again would charge it twice."""
+        """Read and decrypt the reply. Raises ReplyUnreadable: to run the request again would charge it twice.
+
+        Call it after the batch, whose locks a megabyte must not prolong.
+        """
         rows = IdempotentRequest.objects.filter(completion_id=self.completion_id)
         sealed_reply = pool.read(rows.values_list("sealed_reply", flat=True).first)
         pool.release_connection()
         if sealed_reply is None:
             raise errors.ServiceUnavailable("The reply that was stored has just been deleted. Try again.")
         try:
-            with large_work.turn(self.sealed_bytes):
+            with large_work.turn(self.reply_bytes):
                 return Replay(secretbox.decrypt_bytes(sealed_reply, purpose=_PURPOSE), self.is_stream)
         except secretbox.Unreadable as error:
             facts = {"completion": self.completion_id}
@@ -114,8 +108,8 @@ def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
     return IdempotencyKey(value, hashlib.sha256(canonical_body).hexdigest())
 
 
-def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> StoredReply | StoredRequest | None:
-    """Return the reply to replay, the earlier run whose process died, or None: in both other cases the request may run.
+def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> StoredRequest | None:
+    """Return the run whose reply is repeated; else the request may run, after the one whose process died, or None.
 
     Raises InvalidRequest when the key was used for another body or its reply is not stored, or RequestInProgress.
     """
@@ -131,18 +125,16 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
             param=HEADER,
             headers={NOT_STORED_HEADER: "false"},
         )
-    if stored.has_reply:
-        return StoredReply(stored.completion_id, stored.is_stream, stored.reply_bytes)
-    if stored.is_running:
+    if stored.is_running and not stored.has_reply:
         raise _in_progress(now - stored.last_sign_at)
     return stored
 
 
-def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply | None:
+def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredRequest | None:
     read = partial(pipelined_transaction.within_django().read, select_keys_statement([(account_id, idempotency_key)]))
     now, [found] = pool.read(read)
     earlier = check(idempotency_key, build_stored(found).get((account_id, idempotency_key.value)), now)
-    return earlier if isinstance(earlier, StoredReply) else None
+    return earlier if earlier and earlier.has_reply else None
 
 
 def _in_progress(silence: timedelta) -> errors.RequestInProgress:

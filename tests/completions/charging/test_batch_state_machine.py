@@ -21,7 +21,7 @@ from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, batch
 from completions.charging.admission import Admitted
-from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply
+from completions.charging.idempotency import IdempotencyKey, Replay, StoredRequest
 from completions.charging.recovery import checkpoints
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -304,7 +304,7 @@ class BatchStateMachine(state_machines.StateMachine):
         charged = [self.model_ending(*each) for each in endings]
         assert outcomes[len(admissions) :] == charged
         for each, outcome in zip(admissions, outcomes, strict=False):
-            self.check_admission(*each, outcome.open() if isinstance(outcome, StoredReply) else outcome)
+            self.check_admission(*each, outcome.open() if isinstance(outcome, StoredRequest) else outcome)
         if is_lost and operations:
             self.rerun(operations, outcomes, len(admissions))
 
