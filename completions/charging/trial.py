@@ -4,7 +4,8 @@ For support: the same code decides as for requests, from the parsing of the body
 tried is what one web process alone refuses (its slots, floods), nor whether a provider answers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from billing.models import Account
 from completions import estimates
@@ -25,19 +26,13 @@ from keys.refusal_history import summaries as refusal_summaries
 
 
 @dataclass(frozen=True)
-class Figure:
-    name: str
-    words: str
-
-
-@dataclass(frozen=True)
 class Trial:
     refusal: errors.ApiError | None = None
     decided_by: str = ""
     held: str = ""
     available: str = ""
     max_tokens: int = 0
-    figures: tuple[Figure, ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
 
 
 def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int | None = None) -> Trial:
@@ -69,18 +64,18 @@ def _rule(refusal: errors.ApiError) -> str:
     return refusal_summaries.describe_error(type(refusal).__name__)
 
 
-def _figures(tried: AdmissionRequest, rows: LockedRows) -> tuple[Figure, ...]:
+def _figures(tried: AdmissionRequest, rows: LockedRows) -> dict[str, str]:
     account, key, window = rows.accounts[tried.account_id], rows.keys[tried.key_id], rows.windows[tried.key_id]
     offer, models = tried.offers[0], ", ".join(key.allowed_models or ["every model"])
     running = rows.running.get((key.pk, offer.model_id), 0)
-    return (
-        Figure("Key", f"{summaries.describe_state(key, rows.now)}, for {models}"),
-        Figure("Account", f"{'Open' if account.is_active else 'Closed'}, {_funds(account)}"),
-        Figure("Spending limit", _limit(key, window)),
-        Figure("At a time", _in_flight(key, account, offer, running)),
-        Figure("Per minute", _rates(key, account, rows, tried.countable_tokens)),
-        Figure("This request", _worst_case(tried.request, offer)),
-    )
+    return {
+        "Key": f"{summaries.describe_state(key, rows.now)}, for {models}",
+        "Account": f"{'Open' if account.is_active else 'Closed'}, {_funds(account)}",
+        "Spending limit": _limit(key, window),
+        "At a time": _in_flight(key, account, offer, running),
+        "Per minute": _rates(key, account, rows, tried.countable_tokens),
+        "This request": _worst_case(tried.request, offer),
+    }
 
 
 def _worst_case(request: ChatRequest, offer: Offer) -> str:
