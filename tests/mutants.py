@@ -1351,7 +1351,7 @@ mutant(
 mutant(
     "a_longer_time_in_the_cache_is_asked_for",
     "A Messages request asks for a time in the cache that costs more than the price says.",
-    code("completions.request.cache_marks:cache_control", 'read_choice(mark, "ttl", TTLS, at)', 'mark.get("ttl")'),
+    code("completions.request.serving:cache_control", 'read_choice(mark, "ttl", MARK_TTLS, at)', 'mark.get("ttl")'),
     f"{MESSAGE_FIELDS}::test_a_field_that_is_refused_is_named[tools[0].cache_control.ttl]",
 )
 mutant(

@@ -199,18 +199,6 @@ class Dispatch:
                 self.late_nanos += self.late.unpaid_nanos
             self.late = None
 
-    def forget_late(self) -> None:
-        """Close a stream that was given up: its provider's report is paid."""
-        if self.late:
-            self.late.chunks.close()
-            self.late = None
-
-    def resume_late(self) -> ChunkStream:
-        """Return the stream that was given up: it is the latest attempt again."""
-        assert self.late is not None
-        self.call = self.late.call
-        return self.late.chunks
-
 
 def _build_calls(admitted: Admitted, client: Any) -> list[Call]:
     until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS

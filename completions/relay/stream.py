@@ -223,17 +223,20 @@ class _Progress:
 
     def settle_late(self) -> None:
         """Read a stream that was given up to its end, for a repetition. Charge what its provider reports, or else nothing."""
-        upstream = self.dispatch.resume_late()
+        late = self.dispatch.late
+        assert late is not None
+        self.dispatch.call = late.call  # the latest attempt again
         self._checkpoint = Checkpoint()  # of no row: the caller gets no text of it if this process dies
         try:
-            self._read_to_end(upstream)
+            self._read_to_end(late.chunks)
         except ProviderFailed as failure:
             self.dispatch.record_failure(failure)
         except BaseException:
             charge.release(self.dispatch)
             raise
         if self._usage and self._has_finish_reason:
-            self.dispatch.forget_late()
+            late.chunks.close()
+            self.dispatch.late = None  # its provider's report is paid
             self.finish()
         else:
             charge.release(self.dispatch)

@@ -8,7 +8,7 @@ messages   the ``messages`` array: roles, parts, tool calls
 media      media types and data URLs
 prompt     which fields are part of the prompt, and the most tokens that they can be; which fields no provider gets
 reasoning  whether a request asks for reasoning, and how much
-serving    its service tier, and what else OpenAI does beside writing the reply; cache_marks  what Anthropic is to cache
+serving    its service tier, what Anthropic is to cache, and what else OpenAI does beside writing the reply
 remote_images  images that the gateway fetches
 fields     readers of single fields, also for the adapters
 """

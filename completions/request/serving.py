@@ -32,6 +32,7 @@ FIELDS = frozenset(
 SEARCH_SIZES = ("low", "medium", "high")
 CACHE_MODES = ("implicit", "explicit")
 CACHE_TTLS = ("30m",)
+MARK_TTLS = ("5m", "1h")  # of Anthropic's marks
 MODERATION_MODES = ("score", "block")
 MODERATION_MODEL_CHARACTERS_MAX = 200
 
@@ -65,3 +66,16 @@ def _check_moderation(moderation: Fields) -> None:
     for name in policy:
         path = f"moderation.policy.{name}"
         read_choice(read_object(policy, name, "moderation.policy"), "mode", MODERATION_MODES, path)
+
+
+def cache_control(fields: Fields, path: str) -> Fields:
+    """Return what Anthropic is to cache: the mark of a block, a tool or the body, checked, to merge into what it becomes."""
+    mark = read_object(fields, "cache_control", path)
+    if not mark:
+        return {}
+    at = f"{path}.cache_control" if path else "cache_control"
+    check_members(mark, {"type", "ttl"}, at)
+    if mark.get("type") != "ephemeral":
+        refuse(f"{at}.type", "must be ephemeral")
+    ttl = read_choice(mark, "ttl", MARK_TTLS, at)
+    return {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl == "1h" else {})}}

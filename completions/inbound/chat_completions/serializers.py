@@ -12,7 +12,7 @@ from rest_framework import serializers
 from completions.inbound import request_fields
 from completions.models import Completion
 from completions.pricing import meters
-from completions.request import cache_marks, reasoning, schema, serving
+from completions.request import reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.web.openapi import specification
@@ -162,7 +162,7 @@ class StreamOptions(Shape):
 
 class CacheControl(Shape):
     type = Constant("ephemeral")
-    ttl = optional(Choice, cache_marks.TTLS, "How long the cache keeps it: 5m by default.")
+    ttl = optional(Choice, serving.MARK_TTLS, "How long the cache keeps it: 5m by default.")
 
 
 class PromptCacheOptions(Shape):

@@ -13,7 +13,6 @@ from completions.inbound.caller_errors import Place
 from completions.providers import sealed_reasoning
 from completions.request import media, prompt
 from completions.request import messages as chat_messages
-from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_array,
@@ -32,6 +31,7 @@ from completions.request.fields import (
     require_object,
     require_string,
 )
+from completions.request.serving import cache_control
 from gateway_project.text import compact_json
 
 _MEDIA_TYPE = "text/plain"  # of a document in text

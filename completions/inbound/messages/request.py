@@ -13,7 +13,6 @@ from completions.inbound.caller_errors import Names, Places
 from completions.inbound.messages import content, tools
 from completions.inbound.messages.content import Conversation
 from completions.request import schema
-from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_members,
@@ -33,6 +32,7 @@ from completions.request.fields import (
 )
 from completions.request.messages import no_pause
 from completions.request.reasoning import THINKING_TOKENS_MIN
+from completions.request.serving import cache_control
 from gateway_project import errors
 
 TOP_K_MAX = 1_000_000

@@ -11,7 +11,6 @@ from typing import Any
 
 from completions.inbound import tool_names
 from completions.request import prompt
-from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_array,
@@ -29,6 +28,7 @@ from completions.request.fields import (
     require_name,
     require_object,
 )
+from completions.request.serving import cache_control
 
 # Anthropic's reference lists 245 tokens for bash, 700 for the text editor, and 735 and a system prompt of 499 for the computer.
 OWN_TOOL_TOKENS_MAX = 4_096

@@ -17,7 +17,6 @@ from completions.inbound.responses import items, tools
 from completions.inbound.responses.items import Conversation
 from completions.inbound.responses.tools import Called, Tools
 from completions.request import schema, serving
-from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_kind,
@@ -33,6 +32,7 @@ from completions.request.fields import (
     require_object,
 )
 from completions.request.messages import no_pause
+from completions.request.serving import cache_control
 from gateway_project import errors
 from gateway_project.text import compact_json
 
