@@ -6,13 +6,14 @@ order can deadlock. Spending days are written last, under the lock of their key.
 """
 
 from collections.abc import Collection
+from functools import partial
 from uuid import UUID
 
 from billing.models import Account, Hold, Payment, User
 from gateway_project import errors
 from gateway_project.cells import directory
 from gateway_project.db import cell
-from gateway_project.db.pipelined_transaction import Statement, lock_rows_statement
+from gateway_project.db.pipelined_transaction import lock_rows_statement
 
 
 def lock_users(user_ids: Collection[int]) -> None:
@@ -35,11 +36,6 @@ def lock_payment(payment_id: UUID) -> Payment:
     return Payment.objects.select_for_update(of=("self",), no_key=True).get(pk=payment_id)
 
 
-def lock_accounts_statement(account_ids: Collection[UUID], *, skips_locked: bool = False) -> Statement:
-    """Lock and read the accounts of a batch, in the order of their ids."""
-    return lock_rows_statement(Account, account_ids, skips_locked=skips_locked)
-
-
-def lock_holds_statement(references: Collection[str], *, skips_locked: bool = False) -> Statement:
-    """Lock and read the holds of a batch. Their accounts must be locked already."""
-    return lock_rows_statement(Hold, references, skips_locked=skips_locked)
+# They lock and read the rows of a batch, in the order of their ids: accounts, and holds whose accounts are locked already.
+lock_accounts_statement = partial(lock_rows_statement, Account)
+lock_holds_statement = partial(lock_rows_statement, Hold)

@@ -163,9 +163,9 @@ mutant(
     "no_lock_on_accounts_in_a_batch",
     "A batch reads accounts without locking them.",
     code(
-        "billing.locks:lock_accounts_statement",
-        "lock_rows_statement(Account, account_ids, skips_locked=skips_locked)",
-        'Statement(lock_rows_statement(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
+        "completions.charging.batch:_lock_and_read",
+        "account_locks.lock_accounts_statement({each.account_id for each in operations}, skips_locked=skips_locked),",
+        "pipelined_transaction.select_rows_statement(Account, {each.account_id for each in operations}),",
     ),
     f"{BATCH}::test_admission_waits_for_a_locked_account_and_sees_its_holds",
     dangerous=True,
@@ -174,9 +174,9 @@ mutant(
     "no_lock_on_keys_in_a_batch",
     "A batch reads keys without locking them.",
     code(
-        "keys.locks:lock_keys_statement",
-        "lock_rows_statement(ApiKey, key_ids, skips_locked=skips_locked)",
-        'Statement(lock_rows_statement(ApiKey, key_ids).sql.replace("FOR NO KEY UPDATE", ""), list(key_ids))',
+        "completions.charging.batch:_lock_and_read",
+        "key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),",
+        "pipelined_transaction.select_rows_statement(ApiKey, key_ids),",
     ),
     f"{BATCH}::test_admission_waits_for_a_locked_key_and_sees_its_revocation",
 )
