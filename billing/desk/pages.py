@@ -18,7 +18,7 @@ from billing.desk.money_acts import BookPurchase, CloseWithRefund, Correct, Refu
 from billing.ledger import credits, writer
 from billing.models import Account, LedgerEntry, User
 from billing.sign_in import password_links, second_factor
-from billing.staff import second_factor_removals
+from billing.staff import people_requests
 from billing.staff_permissions import staff_of
 from gateway_project.activity.admin_pages import RecordedAdmin
 from gateway_project.activity.models import SentForm
@@ -129,7 +129,7 @@ class AccountActPages(RecordedAdmin):
         """Ask that a member's two-factor authentication be removed. A colleague approves it."""
         account = self.object_for(request, str(account_id), "billing.send_password_link")
         member = get_object_or_404(account.members, pk=user_id, is_active=True)
-        if refusal := second_factor_removals.colleague_refusal(member):
+        if refusal := people_requests.colleague_refusal(member):
             raise PermissionDenied(refusal)
         form = ReasonForm(member, request.POST if request.method == "POST" else None)
         if request.method == "POST" and self._ask_for_removal(request, form, account, member):
@@ -145,7 +145,7 @@ class AccountActPages(RecordedAdmin):
             form.add_error(None, f"{member} has no two-factor authentication.")
             return False
         with transaction.atomic():
-            asked, is_new = second_factor_removals.ask(request, member, account, staff_of(request), **form.notes)
+            asked, is_new = people_requests.ask_for_removal(request, member, account, staff_of(request), **form.notes)
         waits = "Nothing changes until a colleague approves it." if is_new else "It was already requested."
         messages.success(request, f"The {asked.what} waits for approval. {waits}")
         return True

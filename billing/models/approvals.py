@@ -112,7 +112,7 @@ class CreditRequest(AccountAct):
 
 
 class OwnerRequest(AccountAct):
-    """Someone whom staff want to make an owner of an account, which waits for a second person. Written by ``owners``."""
+    """Someone whom staff want to make an owner of an account, which waits for a second person. See ``people_requests``."""
 
     kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -138,7 +138,7 @@ class OwnerRequest(AccountAct):
 
 
 class SecondFactorRequest(AccountAct):
-    """A lost second factor that support wants to remove, which waits for a second person. See ``second_factor_removals``."""
+    """A lost second factor that support wants to remove, which waits for a second person. See ``people_requests``."""
 
     kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")

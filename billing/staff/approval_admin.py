@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
-from billing.staff import approvals, owners, second_factor_removals, support_credit
+from billing.staff import approvals, people_requests, support_credit
 from billing.staff.approvals import ApprovalRefused, Decision
 from billing.staff.forms import DeclineForm
 from billing.staff.support_credit import RequestedCredit
@@ -188,10 +188,10 @@ class OwnerRequestAdmin(WaitingActAdmin):
     )
 
     def refusal(self, asked: OwnerRequest, by: User) -> str:
-        return owners.refusal(asked, by)
+        return people_requests.owner_refusal(asked, by)
 
     def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
-        membership = owners.approve(request, asked.pk, by=by)
+        membership = people_requests.approve_owner(asked.pk, by=by)
         return Activity.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."
 
 
@@ -209,8 +209,8 @@ class SecondFactorRequestAdmin(WaitingActAdmin):
     )
 
     def refusal(self, asked: SecondFactorRequest, by: User) -> str:
-        return second_factor_removals.refusal(asked, by)
+        return people_requests.removal_refusal(asked, by)
 
     def approve(self, request: HttpRequest, asked: SecondFactorRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
-        removed = second_factor_removals.approve(asked.pk, by=by)
+        removed = people_requests.approve_removal(asked.pk, by=by)
         return Activity.Act.SECOND_FACTOR_REMOVED, {"removed": removed}, f"{asked.user} signs in with the password alone."

@@ -15,7 +15,7 @@ from billing.forms import DollarsField
 from billing.ledger import writer
 from billing.ledger.writer import BookedEntry
 from billing.models import Account, Membership, User
-from billing.staff import owners, support_credit
+from billing.staff import people_requests, support_credit
 from billing.staff.approvals import ApprovalRefused
 from billing.staff.support_credit import RequestedCredit
 from gateway_project import identifiers
@@ -155,7 +155,8 @@ class MembershipFormSet(forms.BaseInlineFormSet):
         self.new_objects: list[Any] = []
         for form in self.extra_forms:
             if form.has_changed() and not self._should_delete_form(form):  # type: ignore[attr-defined]
-                asked, is_new = owners.ask(self.request, form.cleaned_data["user"], form.cleaned_data["account"], self.staff)
+                user, account = form.cleaned_data["user"], form.cleaned_data["account"]
+                asked, is_new = people_requests.ask_for_owner(self.request, user, account, self.staff)
                 waits = "No one becomes an owner until a colleague approves it." if is_new else "It was already requested."
                 messages.success(self.request, f"The {asked.what} waits for approval. {waits}")
         return []

@@ -19,8 +19,9 @@ from billing import locks, money, staff_permissions
 from billing.ledger import writer
 from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
-from billing.staff import approvals, owners
+from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
+from billing.staff.people_requests import state_of_owners
 from gateway_project.db import everywhere, pool
 from gateway_project.text import dollars
 
@@ -111,7 +112,7 @@ def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **te
         requested_by=requester,
         kind=Kind.CREDIT_PURCHASE,
         payment_id=payment_id,
-        seen=owners.state_of_owners(account),
+        seen=state_of_owners(account),
         **terms,
     )
 
@@ -155,7 +156,7 @@ def approval_refusal(asked: CreditRequest, by: User) -> str:
     if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
         return "The balance would be larger than the ledger can store."
     is_support = asked.kind == Kind.SUPPORT_CREDIT
-    return approvals.change_since(asked, _state(asked.account) if is_support else owners.state_of_owners(asked.account))
+    return approvals.change_since(asked, _state(asked.account) if is_support else state_of_owners(asked.account))
 
 
 def _state(account: Account) -> dict[str, Any]:
@@ -163,5 +164,5 @@ def _state(account: Account) -> dict[str, Any]:
     support = account.entries.filter(type=LedgerEntry.Type.SUPPORT_CREDIT, issued_by__isnull=False).order_by("-seq")
     return {
         "The support credit of the account": support.values_list("seq", flat=True).first(),
-        **owners.state_of_owners(account),
+        **state_of_owners(account),
     }

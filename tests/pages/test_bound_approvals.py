@@ -13,7 +13,7 @@ from django.test import RequestFactory
 from billing.ledger import writer
 from billing.models import LedgerEntry, Membership, OwnerRequest, Role, SecondFactorRequest, User
 from billing.sign_in import addresses
-from billing.staff import owners, second_factor_removals, support_credit
+from billing.staff import people_requests, support_credit
 from completions.catalog import price_requests, writes
 from completions.models import Price
 from completions.pricing.rates import RateSheet
@@ -77,11 +77,11 @@ def _transfer(account, asker, **_):
 
 def _owner(request, account, asker, **_):
     user = User.objects.filter(email="ann@example.org").first() or factories.make_user("ann@example.org")
-    return owners.ask(request, user, account, asker)[0]
+    return people_requests.ask_for_owner(request, user, account, asker)[0]
 
 
 def _factor(request, account, asker, **_):
-    return second_factor_removals.ask(request, owner_of(account), account, asker, reason="Phone stolen", ticket="T-7")[0]
+    return people_requests.ask_for_removal(request, owner_of(account), account, asker, reason="Phone stolen", ticket="T-7")[0]
 
 
 def _price(model, asker, later, **_):
