@@ -5,7 +5,7 @@ from functools import partial
 
 from django.contrib.sessions.backends.db import SessionStore
 
-from billing.account_settings import closing, erasure, exports
+from billing.account_settings import closing, exports
 from billing.alerts import deliveries, entry_notices, sending
 from billing.ledger import holds, signed_days
 from billing.payments import configuration, reconciliation, top_ups
@@ -72,7 +72,7 @@ _in_each_cell = partial(periodic, retries=3, each_cell=True)
 refund_closed_accounts = _in_each_cell("billing.tasks.refund_closed_accounts")(closing.refund_closed)
 make_exports = _in_each_cell("billing.tasks.make_exports")(exports.make_waiting)
 forget_exports = _in_each_cell("billing.tasks.forget_exports")(exports.forget_expired)
-erase_closed_accounts = _in_each_cell("billing.tasks.erase_closed_accounts")(erasure.erase_closed)
+erase_closed_accounts = _in_each_cell("billing.tasks.erase_closed_accounts")(closing.erase_closed)
 send_webhooks = _in_each_cell("billing.tasks.send_webhooks")(sending.send_webhooks)
 note_entries = _in_each_cell("billing.tasks.note_entries")(entry_notices.write)
 mail_warnings = _in_each_cell("billing.tasks.mail_warnings")(sending.send_mails)
