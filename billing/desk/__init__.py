@@ -5,6 +5,5 @@
 - ``acts``      what staff do with an account, each a form that does what it says; ``money_acts`` move money
 - ``pages``     their pages, which ``admin`` adds to an account's
 - ``panels``    credits and the audit of the book, on the home page
-- ``denials``   which permission a page needs, and who has it
 - ``site``      the admin as a site: home page, search, sign-in, a recent password before changes; ``apps``, ``urls``: its place
 """

@@ -1,4 +1,4 @@
-"""The admin as a site: home page, search, sign-in of staff, and the password before each change."""
+"""The admin as a site: home page, search, sign-in of staff, the password before each change, and missing permissions."""
 
 import functools
 from collections.abc import Callable
@@ -6,8 +6,10 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin import AdminSite
+from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -17,7 +19,7 @@ from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
-from billing.desk import denials
+from billing.models import User
 from billing.sign_in.credential_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
@@ -29,6 +31,8 @@ View = Callable[..., Any]
 # Leaving, stopping a leaked key and giving the password anyhow must not wait for a password. To search and to choose a cell
 # changes nothing.
 _WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "search", "cell"}
+_COLLEAGUES_SHOWN = 5
+_VERBS = {"changelist": "view", "change": "view", "add": "add", "delete": "delete"}  # by the end of a page's name
 
 
 class SupportSite(AdminSite):
@@ -73,7 +77,7 @@ class SupportSite(AdminSite):
         """Show staff which permission they need, and who has it. Raises PermissionDenied for others."""
         if not self.has_permission(request):
             raise denied
-        error = errors.Forbidden(denials.describe_denial(request, denied) or "You do not have permission to do this.")
+        error = errors.Forbidden(_describe_denial(request, denied) or "You do not have permission to do this.")
         logs.explain(error)
         context = {**self.each_context(request), "title": "Permission needed", "message": error.message}
         return TemplateResponse(request, "admin/denied.html", context, status=error.status)
@@ -96,3 +100,45 @@ class SupportSite(AdminSite):
             success_url=reverse("admin:index"),
             extra_context={**self.each_context(request), **(extra_context or {})},
         )(request)
+
+
+# --- Which permission is missing ----------------------------------------------------------------------------------
+
+
+def _describe_denial(request: HttpRequest, denied: PermissionDenied) -> str:
+    """Return what the member of staff needs and who has it, or the reason that the error gives, or else ''.
+
+    The error has the name of a permission, such as ``billing.close_account``, a sentence, or nothing.
+    """
+    text = str(denied)
+    if " " in text:
+        return text
+    wanted = text or _permission_of_page(request)
+    if not wanted or request.user.has_perm(wanted):
+        return ""
+    app_label, codename = wanted.split(".")
+    permission = Permission.objects.filter(content_type__app_label=app_label, codename=codename).first()
+    if permission is None:
+        return ""
+    return f"You need the permission “{permission.name}”. {_describe_holders(permission)}"
+
+
+def _permission_of_page(request: HttpRequest) -> str:
+    """Return the permission that Django's admin asks for on this page, or ''."""
+    match = request.resolver_match
+    app_label, _, model_and_page = (match.url_name or "").partition("_") if match else ("", "", "")
+    model, _, page = model_and_page.partition("_")
+    return f"{app_label}.{_VERBS[page]}_{model}" if page in _VERBS else ""
+
+
+def _describe_holders(permission: Permission) -> str:
+    """Return the groups and the first colleagues who have the permission. Superusers have every one, so they come last."""
+    granted = Q(groups__permissions=permission) | Q(user_permissions=permission)
+    staff = User.objects.filter(is_staff=True, is_active=True).order_by("is_superuser", "email").distinct()
+    people = list(staff.filter(granted | Q(is_superuser=True)).values_list("email", flat=True)[: _COLLEAGUES_SHOWN + 1])
+    groups = list(Group.objects.filter(permissions=permission).order_by("name").values_list("name", flat=True))
+    in_groups = f"It belongs to the group{'' if len(groups) == 1 else 's'} {', '.join(groups)}. " if groups else ""
+    if not people:
+        return f"{in_groups}No colleague has it yet."
+    more = " and others" if len(people) > _COLLEAGUES_SHOWN else ""
+    return f"{in_groups}Ask {', '.join(people[:_COLLEAGUES_SHOWN])}{more}."
