@@ -51,18 +51,12 @@ class AdmissionDemand(msgspec.Struct, frozen=True):
     idempotency_key: Hashable | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    demand: AdmissionDemand
-    error: errors.ApiError
-
-
 @dataclass(slots=True)
 class _RecentRefusals:
     """A key's refusals within a second: how many admission decided, and for each kind the one for the least money."""
 
     decided: int = 0
-    by_kind: dict[RefusalKind, _Refusal] = field(default_factory=dict)
+    by_kind: dict[RefusalKind, tuple[AdmissionDemand, errors.ApiError]] = field(default_factory=dict)
 
 
 class RefusalCache:
@@ -95,8 +89,16 @@ class RefusalCache:
             recent = _RecentRefusals()
             self._recent.put(key_id, recent)
         recent.decided += 1
-        if cause := _cause(refusal, demand):
-            _store(recent, _kind(cause, demand), _Refusal(demand, _copy(refusal)))
+        cause = next((cause for error, cause in _CAUSES.items() if isinstance(refusal, error)), None)
+        if cause is None or (cause == _IDEMPOTENCY_KEY and not demand.idempotency_key):
+            return
+        kind = _kind(cause, demand)
+        if previous := recent.by_kind.get(kind):
+            is_news = cause not in _ABOUT_MONEY or demand.amount_nanos <= previous[0].amount_nanos
+        else:
+            is_news = len(recent.by_kind) < _KINDS_MAX
+        if is_news:
+            recent.by_kind[kind] = demand, _copy(refusal)
 
     def forget_held(self, key_id: str) -> None:
         """Forget refusals for requests in flight and 'tied up' funds: a request ended, and its hold with it."""
@@ -126,6 +128,16 @@ _SHARED = {  # by cause: the fields of the demand that another request of the ke
 }
 _ABOUT_MONEY, _ABOUT_OTHERS = (_MONEY, _TIED_UP), (_IN_FLIGHT, _IN_FLIGHT_OF_MODEL)
 _HELD = (*_ABOUT_OTHERS, _TIED_UP)
+_CAUSES: dict[type[errors.ApiError], str | None] = {  # the first that fits; None: the refusal must not be replayed
+    errors.SecretEnded: None,  # the key itself is not refused: its other secret works
+    errors.InvalidApiKey: _KEY,
+    errors.ModelNotFound: _MODELS,
+    errors.InvalidRequest: _IDEMPOTENCY_KEY,  # its first request is still running, or had another body
+    errors.TooManyInFlightOfModel: _IN_FLIGHT_OF_MODEL,
+    errors.TooManyInFlight: _IN_FLIGHT,
+    errors.TiedUp: _TIED_UP,
+    errors.InsufficientQuota: _MONEY,
+}
 # For a request that needs another amount than the one that was refused.
 _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
     errors.InsufficientQuota: "The account has too few credits for this request.",
@@ -138,53 +150,19 @@ def _kind(cause: str, demand: AdmissionDemand) -> RefusalKind:
     return cause, *(getattr(demand, name) for name in _SHARED[cause])
 
 
-def _cause(refusal: errors.ApiError, demand: AdmissionDemand) -> str | None:
-    """Return why the request is refused; None if that must not be replayed."""
-    match refusal:
-        case errors.SecretEnded():
-            return None  # the key itself is not refused: its other secret works
-        case errors.InvalidApiKey():
-            return _KEY
-        case errors.ModelNotFound():
-            return _MODELS
-        case errors.InvalidRequest() if demand.idempotency_key:  # its first request is still running, or had another body
-            return _IDEMPOTENCY_KEY
-        case errors.TooManyInFlightOfModel():
-            return _IN_FLIGHT_OF_MODEL
-        case errors.TooManyInFlight():
-            return _IN_FLIGHT
-        case errors.TiedUp():
-            return _TIED_UP
-        case errors.InsufficientQuota():
-            return _MONEY
-    return None
-
-
-def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: _Refusal) -> None:
-    previous = recent.by_kind.get(kind)
-    if previous is None:
-        is_news = len(recent.by_kind) < _KINDS_MAX
-    else:
-        is_news = kind[0] not in _ABOUT_MONEY or refusal.demand.amount_nanos <= previous.demand.amount_nanos
-    if is_news:
-        recent.by_kind[kind] = refusal
-
-
 def _replay(recent: _RecentRefusals, causes: Iterable[str], demand: AdmissionDemand) -> None:
     for cause in causes:
-        refusal = recent.by_kind.get(_kind(cause, demand))
-        if refusal is None:
-            continue
         is_about_money = cause in _ABOUT_MONEY
-        if is_about_money and demand.amount_nanos < refusal.demand.amount_nanos:
+        refused, refusal = recent.by_kind.get(_kind(cause, demand), (demand, None))
+        if refusal is None or (is_about_money and demand.amount_nanos < refused.amount_nanos):
             continue
         if demand.idempotency_key is not None and (is_about_money or cause in _ABOUT_OTHERS):
             raise errors.RateLimitExceeded(
                 "Too many requests with this key were refused just now. Try again in a moment.",
                 headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
             )
-        error = _copy(refusal.error)
-        if is_about_money and (demand.amount_nanos, demand.tokens) != (refusal.demand.amount_nanos, refusal.demand.tokens):
+        error = _copy(refusal)
+        if is_about_money and (demand.amount_nanos, demand.tokens) != (refused.amount_nanos, refused.tokens):
             error.message = _MESSAGES_WITHOUT_FIGURES[type(error)]
         raise error
 
