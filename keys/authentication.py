@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -178,9 +179,7 @@ def _identify(presented: str) -> Caller:
 
 
 def _look_up_and_cache(presented: str, digest: str) -> Caller:
-    number = _likely_cell(secret.key_id(presented) or "")
-    lookups = _lookups.get(number) or _lookups.setdefault(number, GroupCommit(_look_up_batch))
-    found = lookups.submit(presented)
+    found = _lookups[_likely_cell(secret.key_id(presented) or "")].submit(presented)
     if found is None:
         _unknown_secrets.put(digest, True)
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
@@ -224,23 +223,20 @@ def _find(ids: set[str]) -> dict[str, Any]:
 
 def _read_where(by_cell: dict[int, set[str]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for number, group in by_cell.items():
+    for number, ids in by_cell.items():
+        rows = ApiKey.objects.filter(pk__in=ids).annotate(now=Now()).only("pk", "digest", "former_digests", "account_id")
         try:
-            found |= _read_keys(group, number)
+            with cell.use(number):
+                keys = pool.read(partial(list, rows))
         except pool.UNAVAILABLE as error:
             if not cell.are_several():
                 raise
-            found |= dict.fromkeys(group, error)
+            found |= dict.fromkeys(ids, error)
+            continue
+        for key in keys:
+            found[key.pk] = key
+            directory.remember(identifiers.parse_uuid(str(key.account_id)), number)
     return found
-
-
-def _read_keys(ids: set[str], number: int) -> dict[str, Any]:
-    with cell.use(number):
-        rows = ApiKey.objects.filter(pk__in=ids).annotate(now=Now()).only("pk", "digest", "former_digests", "account_id")
-        keys = {key.pk: key for key in pool.read(lambda: list(rows.all()))}
-    for key in keys.values():
-        directory.remember(identifiers.parse_uuid(str(key.account_id)), number)
-    return keys
 
 
 def _likely_cell(id: str) -> int:
@@ -256,4 +252,5 @@ def _caller_for(presented: str, key: Any) -> Caller | Exception | None:
     return None
 
 
-_lookups: dict[int, GroupCommit[str, Caller | None]] = {}  # by cell, so that an unavailable one delays no other
+# By cell, so that an unavailable one delays no other.
+_lookups: cell.ByCell[GroupCommit[str, Caller | None]] = cell.ByCell(lambda number: GroupCommit(_look_up_batch))

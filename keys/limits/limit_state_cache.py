@@ -40,6 +40,7 @@ class CachedRateLimit(msgspec.Struct, frozen=True):
 
 _cache: TTLCache[str, CachedRateLimit] = TTLCache(seconds=60, entries_max=65_536)  # by key id; only keys that have a limit
 _in_flight: TTLCache[str, RequestsInFlight] = TTLCache(seconds=60, entries_max=65_536)  # by key id
+get, in_flight = _cache.get, _in_flight.get  # what was read of a key within a minute, or None
 
 
 def store(key: ApiKey, account: Account, now: datetime) -> None:
@@ -57,16 +58,6 @@ def forget(key_id: str) -> None:
     """Remove the key: it is refused, and its replies show no limits."""
     _cache.discard(key_id)
     _in_flight.discard(key_id)
-
-
-def get(key_id: str) -> CachedRateLimit | None:
-    """Return the state that was read within a minute, if the key has a limit."""
-    return _cache.get(key_id)
-
-
-def in_flight(key_id: str) -> RequestsInFlight | None:
-    """Return the requests in flight that were read within a minute."""
-    return _in_flight.get(key_id)
 
 
 def estimate_headers(key_id: str) -> dict[str, str]:
