@@ -1,7 +1,6 @@
 """Keys and their spending as plain values for pages, with as many queries for one key as for many."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -13,7 +12,6 @@ from billing.alerts import summaries as alerts
 from billing.models import Account
 from gateway_project import bar_chart
 from gateway_project.text import dollars, timestamps
-from gateway_project.text.dollars import Amount
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
@@ -23,46 +21,37 @@ CHART_DAYS = 30
 RECENT_DAYS = 30
 
 
-@dataclass
 class Limit(SpendingWindow):
-    """A key's spending limit and what is left of it. ``used_percent`` is rounded down."""
+    """A key's spending limit, and what is spent and left of it."""
 
-    terms: str
-    spent: Amount
-    held: Amount
-    left: Amount
-    used_percent: int
-    resets: str  # when, in words: "every day at 00:00 UTC"; "" for a limit that does not
-    raised_until: datetime | None  # if it is raised now
+    def __init__(self, key: ApiKey, window: SpendingWindow, now: datetime) -> None:
+        super().__init__(**vars(window))
+        used_nanos = min(self.spent_nanos + self.held_nanos, self.limit_nanos)
+        self.used_percent = used_nanos * 100 // self.limit_nanos if self.limit_nanos else 100  # rounded down
+        self.spent, self.held, self.left = dollars.show_parts([self.spent_nanos, self.held_nanos, self.available_nanos])
+        self.terms = key.spending_limit.terms
+        self.resets = key.spending_limit.resets  # when, in words: "every day at 00:00 UTC"; "" for a limit that does not
+        self.raised_until = key.raised_until if key.raised_until and key.raised_until > now else None  # if it is raised now
 
 
-@dataclass(frozen=True)
 class Summary:
-    """One key. Templates format the amounts."""
+    """One key, as plain values. Templates format the amounts."""
 
-    id: str
-    name: str
-    hint: str
-    state: str
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used: date | None
-    spent_in_total_nanos: int
-    limit: Limit | None
-    rates: str  # limits per minute and requests at a time, in words
-    models: list[str]  # that it may use; all of them, if there are none here
-    tags: list[str]
-    former_end: datetime | None  # until when a former secret works, if one does
-    spent_recently_nanos: int | None  # in the last RECENT_DAYS; None where the keys are not in that order
-
-    @property
-    def is_revoked(self) -> bool:
-        return self.revoked_at is not None
-
-    @property
-    def is_paused(self) -> bool:
-        return self.state == "Paused"
+    def __init__(self, key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None, now: datetime) -> None:
+        self.id, self.name, self.hint = key.pk, key.name, mask_secret(key)
+        self.created_at, self.expires_at, self.revoked_at = key.created_at, key.expires_at, key.revoked_at
+        self.state = describe_state(key, now)
+        self.is_revoked, self.is_paused = key.revoked_at is not None, self.state == "Paused"
+        self.last_used: date | None = totals.get("last_day")
+        self.spent_in_total_nanos = int(totals.get("total_nanos", 0))
+        # In the last RECENT_DAYS; None where the keys are not in that order.
+        self.spent_recently_nanos: int | None = getattr(key, "recent_nanos", None)
+        self.limit = Limit(key, window, now) if window else None
+        self.rates = describe_rates(key)  # limits per minute and requests at a time, in words
+        self.models: list[str] = key.allowed_models or []  # that it may use; all of them, if there are none here
+        self.tags: list[str] = key.tags or []
+        # Until when a former secret works, if one does.
+        self.former_end = max(key.working_former_digests(now).values(), default=None)
 
 
 def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
@@ -71,7 +60,7 @@ def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
     windows = spending.read_windows(keys)
     days: Any = SpendingDay.objects.filter(key__in=[key.pk for key in keys]).values("key_id")
     totals = {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
-    return [_summary(key, totals.get(key.pk, {}), windows[key.pk], now) for key in keys]
+    return [Summary(key, totals.get(key.pk, {}), windows[key.pk], now) for key in keys]
 
 
 def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
@@ -140,43 +129,6 @@ def describe_rates(key: ApiKey) -> str:
     """Return how much the key may ask, in words: "60 requests per minute, and 100 requests at a time"."""
     per_minute = rate_limits.describe_limits(rate_limits.effective_limits(key, key.account))
     return ", and ".join(filter(None, (per_minute, requests_in_flight.describe_maximum(key))))
-
-
-def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None, now: datetime) -> Summary:
-    return Summary(
-        id=key.pk,
-        name=key.name,
-        hint=mask_secret(key),
-        state=describe_state(key, now),
-        created_at=key.created_at,
-        expires_at=key.expires_at,
-        revoked_at=key.revoked_at,
-        last_used=totals.get("last_day"),
-        spent_in_total_nanos=int(totals.get("total_nanos", 0)),
-        limit=_limit(key, window, now),
-        rates=describe_rates(key),
-        models=key.allowed_models or [],
-        tags=key.tags or [],
-        former_end=max(key.working_former_digests(now).values(), default=None),
-        spent_recently_nanos=getattr(key, "recent_nanos", None),
-    )
-
-
-def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit | None:
-    if window is None:
-        return None
-    used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
-    spent, held, left = dollars.show_parts([window.spent_nanos, window.held_nanos, window.available_nanos])
-    return Limit(
-        **vars(window),
-        terms=key.spending_limit.terms,
-        spent=spent,
-        held=held,
-        left=left,
-        used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
-        resets=key.spending_limit.resets,
-        raised_until=key.raised_until if key.raised_until is not None and key.raised_until > now else None,
-    )
 
 
 def describe_window(window: SpendingWindow) -> dict[str, Any]:

@@ -28,17 +28,20 @@ def _may(permission: Permission, *, while_open: bool = False) -> property:
     return property(lambda member: member.may(permission) and (member.account_is_active or not while_open))
 
 
-@dataclass(frozen=True)
 class Member:
     """The signed-in member and the selected account, for the header of every page; templates read ``request.member``."""
 
-    email: str
-    is_staff: bool
-    role: Role
-    account_name: str
-    account_is_active: bool
-    choices: list[dict[str, Any]]  # the accounts that the member can select
-    low_below_nanos: int | None = None  # the threshold of alerts, if the balance of an account that had credit is below it
+    def __init__(self, user: Any, chosen: Membership, memberships: list[Membership]) -> None:
+        account = chosen.account
+        self.email, self.is_staff = user.email, user.is_staff
+        self.role = Role(chosen.role)
+        self.account_name, self.account_is_active = account.name, account.is_active
+        # The threshold of alerts, if the balance of an account that had credit is below it.
+        self.low_below_nanos = account.warning_threshold_nanos if account.is_low and account.last_seq else None
+        # The accounts that the member can select.
+        self.choices = [
+            {"id": str(each.account_id), "name": each.account.name, "is_chosen": each == chosen} for each in memberships
+        ]
 
     def may(self, permission: Permission) -> bool:
         """Say whether the member's role has the permission."""
@@ -75,7 +78,7 @@ def member_page(view: Page) -> Page:
         chosen_id = request.session.get(_ACCOUNT_SESSION_KEY)
         chosen = next((each for each in memberships if str(each.account_id) == chosen_id), memberships[0])
         lifecycle.enter_cell(chosen.account_id)
-        vars(request)["member"] = _member(request, chosen, memberships)
+        vars(request)["member"] = Member(request.user, chosen, memberships)
         return view(request, chosen.account, *args, **kwargs)
 
     return page
@@ -123,18 +126,6 @@ def member_page_for(permission: Permission) -> Callable[[Page], Page]:
 def select_account(request: HttpRequest, account: Account) -> None:
     """Make this the account whose pages the member sees."""
     request.session[_ACCOUNT_SESSION_KEY] = str(account.pk)
-
-
-def _member(request: HttpRequest, chosen: Membership, memberships: list[Membership]) -> Member:
-    return Member(
-        email=request.user.email,  # type: ignore[union-attr]
-        is_staff=request.user.is_staff,
-        role=Role(chosen.role),
-        account_name=chosen.account.name,
-        account_is_active=chosen.account.is_active,
-        low_below_nanos=chosen.account.warning_threshold_nanos if chosen.account.is_low and chosen.account.last_seq else None,
-        choices=[{"id": str(one.account_id), "name": one.account.name, "is_chosen": one == chosen} for one in memberships],
-    )
 
 
 @require_POST
