@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from billing.email_addresses import canonical
 from billing.models import SignInLimit, User
 from billing.sign_in import limits
-from billing.sign_in.limits import Limit, Rate
+from billing.sign_in.limits import Limit
 from billing.sign_in.mails import Cause
 from gateway_project.db import pool
 from gateway_project.web.client_address import read_network
@@ -43,13 +43,11 @@ def find(address: str) -> list[Used]:
     if "@" in address:
         on_devices = limits.find_known_devices(address).filter(full_at__gt=now)
         rows += [(row, limits.RATES["user"], "Attempts to sign in on a device that is known") for row in on_devices]
-    used = [Used(row, text, _blocked_until(row, rate, now)) for row, rate, text in rows]
+    used = []
+    for row, rate, text in rows:
+        due = row.full_at - timedelta(seconds=rate.interval_seconds * (rate.burst - 1))
+        used.append(Used(row, text, due if due > now else None))
     return sorted(used, key=lambda each: (each.blocked_until is None, each.words))
-
-
-def _blocked_until(row: SignInLimit, rate: Rate, now: datetime) -> datetime | None:
-    due = row.full_at - timedelta(seconds=rate.interval_seconds * (rate.burst - 1))
-    return due if due > now else None
 
 
 def _limits_of(address: str) -> Iterator[tuple[Limit, str]]:

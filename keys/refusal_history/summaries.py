@@ -1,7 +1,7 @@
 """The history of refusals as plain values for pages: for a key hour by hour and one by one, for an account by error."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import QuerySet, Sum
 
@@ -14,22 +14,19 @@ HOURS = 24
 _HOUR = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class RefusedKey:
+class RefusedKey(NamedTuple):
     id: str
     name: str
     number: int
 
 
-@dataclass(frozen=True)
 class Reason:
     """Why requests were refused, how often, and with which keys, the most refused first."""
 
-    words: str
-    status: int
-    code: str
-    number: int
-    keys: list[RefusedKey]
+    def __init__(self, error: str, status: int, code: str, keys: list[RefusedKey]) -> None:
+        self.words, self.status, self.code = describe_error(error), status, code
+        self.number = sum(key.number for key in keys)
+        self.keys = sorted(keys, key=lambda key: -key.number)
 
 
 def describe_error(error: str) -> str:
@@ -66,10 +63,7 @@ def sum_by_reason(account: Account, now: datetime) -> list[Reason]:
     for row in counts.values("status", "code", "error", "key_id", "key__name").annotate(sum=Sum("number")):
         refused = RefusedKey(row["key_id"], row["key__name"], int(row["sum"]))
         keys.setdefault((row["error"], row["status"], row["code"]), []).append(refused)
-    reasons = []
-    for (error, status, code), of_reason in keys.items():
-        of_reason.sort(key=lambda key: -key.number)
-        reasons.append(Reason(describe_error(error), status, code, sum(key.number for key in of_reason), of_reason))
+    reasons = [Reason(*reason, refused) for reason, refused in keys.items()]
     return sorted(reasons, key=lambda reason: -reason.number)
 
 
