@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import msgspec
@@ -67,8 +67,7 @@ class _Item:
         return isinstance(self.key, str) or is_object
 
     def opening(self) -> list[Fields]:
-        added = {"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress", "")}
-        return [added, *self._part_event("added", "")]
+        return [self._item_event("added", self.written("in_progress", "")), *self._part_event("added", "")]
 
     def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
         self.received.write(piece)
@@ -86,8 +85,7 @@ class _Item:
         late = [{**self._event("delta"), "delta": text}] if text and not self._has_deltas() else []
         name = {"name": self.call["name"]} if self.kind.text == "arguments" else {}
         done = {**self._event("done"), **name, self.kind.text: text, **self._probabilities(self.logprobs)}
-        item = {"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}
-        return [*late, done, *self._part_event("done", text), item]
+        return [*late, done, *self._part_event("done", text), self._item_event("done", self.written(status))]
 
     def written(self, status: str, text: str | None = None) -> Fields:
         """Return the item with its text, or with another one."""
@@ -115,6 +113,9 @@ class _Item:
         others = {"annotations": list(self.annotations), "logprobs": self.logprobs} if is_text else {}
         return {"type": self.kind.part_type, self.kind.text: text, **others}
 
+    def _item_event(self, what: str, item: Fields) -> Fields:
+        return {"type": f"response.output_item.{what}", "output_index": self.index, "item": item}
+
     def _part_event(self, what: str, text: str) -> list[Fields]:
         if not self.kind.part_type:
             return []
@@ -140,7 +141,7 @@ class _ReasoningItem(_Item):
     shows_sealed: bool = True  # to the caller
 
     def opening(self) -> list[Fields]:
-        return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
+        return [self._item_event("added", self.written("in_progress"))]
 
     def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
         begun = [] if self._has_deltas() else self._part_event("added", "")
@@ -168,6 +169,16 @@ class _ReasoningItem(_Item):
         return {"encrypted_content": " ".join(self.sealed) or None}
 
 
+class _QuietItem(_Item):
+    """An item without events of its text."""
+
+    def opening(self) -> list[Fields]:
+        return [self._item_event("added", self.written("in_progress"))]
+
+    def closing(self, status: str) -> list[Fields]:
+        return [self._item_event("done", self.written(status))]
+
+
 class _WrappedItem(_Item):
     """A call of a custom tool, which the model made as a function with one argument. Its input is sent once it is complete."""
 
@@ -185,27 +196,18 @@ class _WrappedItem(_Item):
         return _without_halves(tools.custom_input(self.received.getvalue()))
 
 
-class _SearchItem(_Item):
+class _SearchItem(_QuietItem):
     """A search of the web, which the provider made."""
 
-    def opening(self) -> list[Fields]:
-        return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
-
     def closing(self, status: str) -> list[Fields]:
-        return [{"type": "response.output_item.done", "output_index": self.index, "item": self.written("completed")}]
+        return _QuietItem.closing(self, "completed")
 
     def written(self, status: str, text: str | None = None) -> Fields:
         return {"id": self.id, "type": self.kind.item_type, "status": status, **self.call}
 
 
-class _CallerItem(_WrappedItem):
+class _CallerItem(_QuietItem, _WrappedItem):
     """A call of a tool of OpenAI's own that the model made as a function. It has no events of its arguments."""
-
-    def opening(self) -> list[Fields]:
-        return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
-
-    def closing(self, status: str) -> list[Fields]:
-        return [{"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}]
 
     def written(self, status: str, text: str | None = None) -> Fields:
         tool: CallerTool = tools.CALLER_TOOLS[self.call["name"]]
@@ -213,6 +215,7 @@ class _CallerItem(_WrappedItem):
         return {**item, **tool.written(_without_halves(self.received.getvalue()))}
 
 
+@dataclass(slots=True)
 class Output:
     """Turns the deltas of one choice into events, and keeps the items.
 
@@ -221,35 +224,27 @@ class Output:
     ``encrypted_content``, and with ``shows_sealed`` the caller gets it. With ``searches``, web searches and citations are read.
     """
 
-    def __init__(
-        self,
-        name: str,
-        called: Mapping[str, Called],
-        seal_text: SealText | None = None,
-        *,
-        shows_sealed: bool = True,
-        searches: bool = False,
-    ) -> None:
-        self.incomplete_reason: str | None = None
-        self._seal_text = seal_text
-        self._shows_sealed = shows_sealed
-        self._searches = searches
-        self._name = name
-        self._called = called
-        self._items: list[_Item] = []
+    name: str
+    called: Mapping[str, Called]
+    seal_text: SealText | None = None
+    _: KW_ONLY
+    shows_sealed: bool = True
+    searches: bool = False
+    incomplete_reason: str | None = field(default=None, init=False)
+    _items: list[_Item] = field(default_factory=list, init=False)
 
     def read(self, choice: Fields) -> list[Fields]:
         """Return the events of a delta."""
         delta, events = choice.get("delta") or {}, list[Fields]()
         logprobs = _logprobs(choice.get("logprobs"))
-        for search in (self._searches and delta.get("web_searches")) or []:
+        for search in (self.searches and delta.get("web_searches")) or []:
             events += self._begin(_KINDS["search"], "search", search, _SearchItem)
         for member, kind in _TEXT_KINDS.items():
             if text := delta.get(member):
                 events += self._say(_KINDS[kind], text, logprobs if kind == "output_text" else [])
-            if kind == "reasoning" and self._seal_text and "reasoning_details" in delta:
+            if kind == "reasoning" and self.seal_text and "reasoning_details" in delta:
                 events += self._keep(sealed_reasoning.seals(delta))
-        for annotation in (self._searches and delta.get("annotations")) or []:
+        for annotation in (self.searches and delta.get("annotations")) or []:
             events += self._annotate(annotation)
         for call in delta.get("tool_calls") or []:
             events += self._read_call(call)
@@ -315,7 +310,7 @@ class Output:
         return [*events, *item.delta(piece, [])] if piece and not item.is_done else events
 
     def _begin_call(self, key: str | int, call_id: Any, name: Any, *, is_custom: bool) -> list[Fields]:
-        called = tools.find(self._called, name)
+        called = tools.find(self.called, name)
         kind = _KINDS["custom" if is_custom or called.type == "custom" else "function"]
         if called.caller_tool:
             item_class: type[_Item] = _CallerItem
@@ -331,9 +326,9 @@ class Output:
                 events += item.closing("completed")
                 item.is_done = True
         index = len(self._items)
-        self._items.append(item := item_class(kind, f"{kind.id_prefix}_{self._name}{index}", index, key, call))
+        self._items.append(item := item_class(kind, f"{kind.id_prefix}_{self.name}{index}", index, key, call))
         if isinstance(item, _ReasoningItem):
-            item.seal_text, item.shows_sealed = self._seal_text, self._shows_sealed
+            item.seal_text, item.shows_sealed = self.seal_text, self.shows_sealed
         return events + item.opening()
 
 

@@ -4,6 +4,7 @@ The id, the model and the counts of tokens are the gateway's own.
 """
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,30 +25,22 @@ from gateway_project import errors
 from gateway_project.text import dollars
 
 
+@dataclass(frozen=True, eq=False)
 class ResponsesFormat(ReplyFormat):
     """Replies to one request, which repeat fields of it. ``called`` has its tools by their names in the chat request.
 
     With ``searches``, OpenAI may search the web: searches and citations of the reply are read, which they are not of other
     upstreams. With ``encrypts_reasoning``, items of reasoning have ``encrypted_content`` for the caller to send back. With
-    ``keeping``, the response is to be stored, unless the account forbids that. With ``compacts``, its text is a summary.
+    ``kept``, the response is to be stored, unless the account forbids that. With ``compacts``, its text is a summary.
     """
 
-    def __init__(
-        self,
-        repeated: Fields,
-        called: Mapping[str, Called],
-        *,
-        searches: bool = False,
-        encrypts_reasoning: bool = False,
-        keeping: Keeping | None = None,
-        compacts: bool = False,
-    ) -> None:
-        self._repeated = repeated
-        self._called = called
-        self._searches = searches
-        self._encrypts_reasoning = encrypts_reasoning
-        self._keeping = keeping
-        self._compacts = compacts
+    repeated: Fields
+    called: Mapping[str, Called]
+    _: KW_ONLY
+    searches: bool = False
+    encrypts_reasoning: bool = False
+    kept: Keeping | None = None
+    compacts: bool = False
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         output = self.output(dispatch)
@@ -58,17 +51,17 @@ class ResponsesFormat(ReplyFormat):
         return ResponsesEventWriter(dispatch, self)
 
     def keeping(self, dispatch: Dispatch) -> Keeping | None:
-        return self._keeping if dispatch.admitted.keeps_responses else None
+        return self.kept if dispatch.admitted.keeps_responses else None
 
     def output(self, dispatch: Dispatch) -> Output:
         """Return the output of a reply that has no content yet."""
-        if self._compacts:
+        if self.compacts:
             seal = partial(compaction.seal_summary, dispatch.admitted.completion.account_id)
             return compaction.CompactionOutput(_name(dispatch), seal)
-        seals = self._encrypts_reasoning or self.keeping(dispatch) is not None
+        seals = self.encrypts_reasoning or self.keeping(dispatch) is not None
         seal_text = partial(sealed_reasoning.seal_text, dispatch.call) if seals else None
-        shown = {"shows_sealed": self._encrypts_reasoning, "searches": self._searches}
-        return Output(_name(dispatch), self._called, seal_text, **shown)
+        shown = {"shows_sealed": self.encrypts_reasoning, "searches": self.searches}
+        return Output(_name(dispatch), self.called, seal_text, **shown)
 
     def completed(self, dispatch: Dispatch, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
         """Return the response object of a finished reply, and note what to store."""
@@ -83,7 +76,7 @@ class ResponsesFormat(ReplyFormat):
         )
         if keeping := self.keeping(dispatch):
             account_id, kept = dispatch.admitted.completion.account_id, output.kept_items()
-            dispatch.response = keeping.record(account_id, kept, response, shows_sealed=self._encrypts_reasoning)
+            dispatch.response = keeping.record(account_id, kept, response, shows_sealed=self.encrypts_reasoning)
             response["store"] = dispatch.response is not None
         return response
 
@@ -104,18 +97,17 @@ class ResponsesFormat(ReplyFormat):
             "model": dispatch.call.offer.model_id,
             "usage": None,
             **_UNUSED,
-            **self._repeated,
+            **self.repeated,
             "store": self.keeping(dispatch) is not None,
             **fields,
         }
 
 
+@dataclass(frozen=True, eq=False)
 class CompactedFormat(ResponsesFormat):
     """Replies of POST /v1/responses/compact: what the user wrote, as JSON, and the summary."""
 
-    def __init__(self, of_user: msgspec.Raw) -> None:
-        super().__init__({}, {}, compacts=True)
-        self._of_user = of_user
+    of_user: msgspec.Raw = field(kw_only=True)
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         output = self.output(dispatch)
@@ -127,7 +119,7 @@ class CompactedFormat(ResponsesFormat):
                 "object": "response.compaction",
                 "created_at": int(completion.created_at.timestamp()),
                 "model": dispatch.call.offer.model_id,
-                "output": [*msgspec.json.decode(self._of_user, type=list[msgspec.Raw]), *output.items()],
+                "output": [*msgspec.json.decode(self.of_user, type=list[msgspec.Raw]), *output.items()],
                 "incomplete_details": {"reason": reason} if reason else None,
                 "usage": _usage_object(usage, charged_nanos),
             }

@@ -139,7 +139,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
             self.called,
             searches=request.web_search is not None,
             encrypts_reasoning=responses_request.ENCRYPTED in (fields.get("include") or ()),
-            keeping=self.keeping,
+            kept=self.keeping,
             compacts=compacts,
         )
         return request
@@ -235,7 +235,7 @@ class CompactionView(ResponsesView):
         of_user = compaction.messages_of_user(fields["input"])
         if (size_bytes := len(bytes(of_user))) > large_work.LARGE_BYTES:
             self.in_memory.enter_context(process_bodies.counted_reply(self.account_id, size_bytes))
-        self.reply_format = reply.CompactedFormat(of_user)
+        self.reply_format = reply.CompactedFormat({}, {}, compacts=True, of_user=of_user)
         return request
 
     @descriptions.completion(
