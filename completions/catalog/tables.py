@@ -382,12 +382,9 @@ class ModelTable(_Table):
         return {name: value for table in stated for name, value in table.items()}
 
 
-def _provider_tag(values: Any) -> str:
-    return "echo" if isinstance(values, dict) and values.get("kind") == Provider.Kind.ECHO else "http"
-
-
 _AnyProvider = Annotated[
-    Annotated[ProviderTable, Tag("echo")] | Annotated[HttpProviderTable, Tag("http")], Discriminator(_provider_tag)
+    Annotated[ProviderTable, Tag("echo")] | Annotated[HttpProviderTable, Tag("http")],
+    Discriminator(lambda values: "echo" if isinstance(values, dict) and values.get("kind") == Provider.Kind.ECHO else "http"),
 ]
 
 
@@ -413,25 +410,17 @@ def validate(values: dict[str, Any], *, known_providers: Mapping[str, Any]) -> C
         raise InvalidCatalog([_sentence(error, values) for error in invalid.errors(include_url=False)]) from None
 
 
-_WANTED = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "date_type": "a date",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-}
-_FOUND = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number with a fraction",
-    str: "text",
-    list: "a list",
-    dict: "a table",
-    datetime.date: "a date",
-    datetime.datetime: "a date with a time",
-    datetime.time: "a time",
+# In words, by their names in errors of pydantic and in Python.
+_TYPES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number with a fraction",
+    **dict.fromkeys(("str", "string"), "text"),
+    "list": "a list",
+    **dict.fromkeys(("dict", "model"), "a table"),
+    "date": "a date",
+    "datetime": "a date with a time",
+    "time": "a time",
 }
 
 
@@ -489,8 +478,8 @@ def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
         return f"is not known here; known are {', '.join(field.alias or name for name, field in fields.items())}"
     if kind == "value_error":
         return str(error["ctx"]["error"])
-    if kind in _WANTED:
-        return f"must be {_WANTED[kind]}, not {_FOUND[type(error['input'])]}"
+    if wanted := _TYPES.get(kind.removesuffix("_type")):
+        return f"must be {wanted}, not {_TYPES[type(error['input']).__name__]}"
     return error["msg"]
 
 
