@@ -10,6 +10,7 @@ from completions.history import explanation, reading
 from gateway_project.desk.panels import Section
 
 COMPLETIONS_SHOWN = 10
+_TEMPLATES = "admin/completions/account"
 
 
 def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -26,21 +27,11 @@ def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
     }
 
 
+def _months(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"months": statement_pages.months_of(account)}
+
+
 SECTIONS = [
-    Section(
-        40,
-        "completions",
-        "Latest completions",
-        "completions.view_completion",
-        "admin/completions/account/completions.html",
-        _latest,
-    ),
-    Section(
-        55,
-        "months",
-        "Monthly statements",
-        "billing.view_ledgerentry",
-        "admin/completions/account/months.html",
-        lambda request, account: {"months": statement_pages.months_of(account)},
-    ),
+    Section(40, "completions", "Latest completions", "completions.view_completion", f"{_TEMPLATES}/completions.html", _latest),
+    Section(55, "months", "Monthly statements", "billing.view_ledgerentry", f"{_TEMPLATES}/months.html", _months),
 ]
