@@ -1,6 +1,8 @@
 """The catalog's admin pages. Rows that completions refer to cannot be deleted, only disabled."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +16,8 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
 
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused
 from billing.staff_permissions import staff_of
 from completions.catalog import previews, price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
@@ -210,34 +214,26 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
             writes.lock_catalog()
             form = PriceChangeForm(model, request.POST if request.method == "POST" else None)
             if request.method == "POST" and form.is_valid():
-                act = self._ask_for_price if settings.PRICES_NEED_APPROVAL else self._set_price
-                act(request, model, form)
+                starts_at = form.cleaned_data["starts_at"]
+                if settings.PRICES_NEED_APPROVAL:
+                    reason = form.cleaned_data["reason"]
+                    ask = partial(price_requests.ask, model, form.sheet, starts_at=starts_at, reason=reason)
+                    text = f"Asked for a price: {form.change}."
+                    self._ask(request, model, "The price", text, ask, before=form.before, reason=reason)
+                else:
+                    writes.set_price(model.pk, form.sheet, starts_at=starts_at)
+                    text = f"Set the price: {form.change}."
+                    self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
+                    messages.success(request, text)
                 return self.back_to(model)
         context = {
             "form": form,
             "later": model.prices.later(),
-            "waiting": price_requests.waiting(model),
+            "waiting": approvals.waiting(PriceRequest).filter(model=model).first(),
             "effect": price_requests.describe_effect(model, Price(rates=form.sheet.rows)) if form.change else [],
             "needs_approval": settings.PRICES_NEED_APPROVAL,
         }
         return self.show_action(request, "admin/completions/languagemodel/price.html", "Price", model, **context)
-
-    def _set_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
-        writes.set_price(model.pk, form.sheet, starts_at=form.cleaned_data["starts_at"])
-        text = f"Set the price: {form.change}."
-        self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
-        messages.success(request, text)
-
-    def _ask_for_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
-        given = {name: form.cleaned_data[name] for name in ("starts_at", "reason")}
-        try:
-            asked = price_requests.ask(model, staff_of(request), form.sheet, **given)
-        except price_requests.PriceRefused as refusal:
-            messages.error(request, str(refusal))
-            return
-        details = {"before": form.before, "after": {**form.after, "request": str(asked.pk)}, "reason": asked.reason}
-        self.record(request, Activity.Act.PRICE_REQUESTED, model, f"Asked for a price: {form.change}.", **details)
-        self._say_it_waits(request, asked, "The price")
 
     def withdraw_view(self, request: HttpRequest, object_id: str, price_id: int) -> HttpResponse:
         """Withdraw a price that has not begun, or ask a second person to. Show a confirmation first."""
@@ -250,32 +246,39 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
                 return self.back_to(model)
             before = model.prices.before(price.effective_from)
             if request.method == "POST":
+                what, values = f"the price from {price.effective_from:%Y-%m-%d %H:%M} UTC.", diff.price_values(price)
                 if settings.PRICES_NEED_APPROVAL and before:
-                    self._ask_to_withdraw(request, model, price, before)
+                    ask = partial(price_requests.ask_to_withdraw, price, before)
+                    self._ask(request, model, "The withdrawal", f"Asked to withdraw {what}", ask, before=values)
                 else:
-                    text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
-                    self.record(request, Activity.Act.PRICED, model, text, before=diff.price_values(price))
+                    text = f"Withdrew {what}"
+                    self.record(request, Activity.Act.PRICED, model, text, before=values)
                     price.delete()
                     messages.success(request, text)
                 return self.back_to(model)
         context = {"price": price, "before": before, "needs_approval": settings.PRICES_NEED_APPROVAL and before}
         return self.show_action(request, "admin/completions/languagemodel/withdraw.html", "Withdraw", model, **context)
 
-    def _ask_to_withdraw(self, request: HttpRequest, model: LanguageModel, price: Price, before: Price) -> None:
+    def _ask(
+        self,
+        request: HttpRequest,
+        model: LanguageModel,
+        what: str,
+        text: str,
+        ask: Callable[..., PriceRequest],
+        **details: Any,
+    ) -> None:
+        """Ask a second person, and say that ``what`` was asked for waits."""
         try:
-            asked = price_requests.ask_to_withdraw(price, before, staff_of(request))
-        except price_requests.PriceRefused as refusal:
+            asked = ask(staff_of(request))
+        except ApprovalRefused as refusal:
             messages.error(request, str(refusal))
             return
-        text = f"Asked to withdraw the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
-        details = {"before": diff.price_values(price), "after": {**diff.price_values(asked), "request": str(asked.pk)}}
-        self.record(request, Activity.Act.PRICE_REQUESTED, model, text, **details)
-        self._say_it_waits(request, asked, "The withdrawal")
-
-    def _say_it_waits(self, request: HttpRequest, asked: PriceRequest, what: str) -> None:
+        after = {**diff.price_values(asked), "request": str(asked.pk)}
+        self.record(request, Activity.Act.PRICE_REQUESTED, model, text, after=after, **details)
+        waits = '<a href="{}">{}</a> waits until a colleague approves it. Nothing is changed until then.'
         address = reverse("admin:completions_pricerequest_change", args=[asked.pk])
-        text = '<a href="{}">{}</a> waits until a colleague approves it. Nothing is changed until then.'
-        messages.success(request, format_html(text, address, what))
+        messages.success(request, format_html(waits, address, what))
 
 
 @admin.register(Price)

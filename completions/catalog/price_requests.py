@@ -21,20 +21,11 @@ from gateway_project.text import dollars
 _EXAMPLE_TOKENS = 1_000
 
 
-class PriceRefused(ApprovalRefused):
-    """The price cannot be asked for or approved. The message says why."""
-
-
-def waiting(model: LanguageModel) -> PriceRequest | None:
-    """Return the price of the model that can be approved, if there is one."""
-    return approvals.waiting(PriceRequest).filter(model=model).first()
-
-
-def ask(model: LanguageModel, by: User, sheet: RateSheet, **columns: object) -> PriceRequest:
-    """Ask for a price. The catalog is locked. Raises PriceRefused if another one waits."""
+def ask(model: LanguageModel, sheet: RateSheet, by: User, **columns: object) -> PriceRequest:
+    """Ask for a price. The catalog is locked. Raises ApprovalRefused if another one waits."""
     approvals.decline_lapsed(PriceRequest.objects.filter(model=model), by)
     if (waiting := PriceRequest.objects.filter(model=model, decision="").first()) is not None:
-        raise PriceRefused(
+        raise ApprovalRefused(
             f"{waiting.requested_by} asked for another price, which waits for approval. Decide on that one first."
         )
     given = {"before": model.prices.at(), "seen": _state(model), **columns}
@@ -45,7 +36,7 @@ def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
     """Ask, as ``ask`` does, that ``before`` stays in force instead of the next price, which has not begun."""
     change = diff.describe_price_change(diff.price_values(price), diff.price_values(before))
     reason = f"Withdraws the price from {price.effective_from:%Y-%m-%d %H:%M} UTC: {change}."
-    return ask(price.model, by, before.sheet, starts_at=price.effective_from, reason=reason[:500])
+    return ask(price.model, before.sheet, by, starts_at=price.effective_from, reason=reason[:500])
 
 
 def approve(id: UUID, *, by: User) -> Price:
@@ -54,7 +45,7 @@ def approve(id: UUID, *, by: User) -> Price:
         writes.lock_catalog()
         asked = approvals.lock(PriceRequest, id, by.pk)
         if reason := refusal(asked, by):
-            raise PriceRefused(reason)
+            raise ApprovalRefused(reason)
         if asked.starts_at and (staying := _staying(asked)):
             asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
             price = staying
