@@ -17,8 +17,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``account_settings``   the account as a whole, for its owners: activity, emails, export, closing
 - ``desk``               what billing contributes to the support desk
 - ``serializers``        the JSON of the API; cents and camelCase only here
-- ``filters``            the query parameters of the ledger
-- ``views``              GET /api/billing/...; ``urls`` are its addresses
+- ``views``              GET /api/billing/..., with its query parameters; ``urls`` are its addresses
 - ``forms``              parts of forms: amounts in dollars, and the selected account
 - ``statement_pages``    the statement and its CSV file; ``page_urls`` are the addresses of all pages
 - ``audit``              invariants of the ledger, holds and payments

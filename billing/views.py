@@ -1,21 +1,55 @@
 """GET /api/billing/balance, /api/billing/ledger and /api/billing/ledger.csv, for the account of the API key."""
 
-from django.http import StreamingHttpResponse
+from typing import Any
+
+from django.http import QueryDict, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from billing.filters import LedgerFilterSet, LedgerPageFilterSet
 from billing.ledger import reading, statement
-from billing.ledger.reading import EntryPage
+from billing.ledger.reading import LIMIT_DEFAULT, LIMIT_MAX, EntryPage
 from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
 from gateway_project import errors
 from gateway_project.web.openapi import specification
-from gateway_project.web.query_parameters import FilteredView
+from gateway_project.web.query_parameters import Choice, FilteredView, ParameterSet, Text, Time, WholeNumber
 
 _ERRORS = specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
+_KEY_ID_CHARACTERS_MAX = 64
+
+
+class LedgerFilterSet(ParameterSet):
+    """Selects entries. A parameter that is left out selects all."""
+
+    type = Choice(tuple(LedgerEntry.Type.values), description="Only entries of this type.")
+    apiKey = Text(
+        _KEY_ID_CHARACTERS_MAX, attribute="spender", description="Only the completions of this API key. The id of the key."
+    )
+
+    @classmethod
+    def get_filters(cls) -> dict[str, Any]:
+        # "from" is a Python keyword and cannot be the name of a class attribute.
+        since = Time(attribute="since", description="Only entries booked then or later: ISO 8601 with Z or an offset.")
+        until = Time(
+            attribute="until", description="Only entries booked before: ISO 8601 with Z or an offset. Not before `from`."
+        )
+        return {**super().get_filters(), "from": since, "to": until}
+
+    @classmethod
+    def select(cls, selection: Any, given: QueryDict) -> Any:
+        selection = super().select(selection, given)
+        if selection.since and selection.until and selection.until < selection.since:
+            raise errors.wrong("to", "must not be before from")
+        return selection
+
+
+class LedgerPageFilterSet(LedgerFilterSet):
+    """Selects one page of entries."""
+
+    limit = WholeNumber(1, LIMIT_MAX, default=LIMIT_DEFAULT, description="Maximum number of entries to return.")
+    offset = WholeNumber(0, None, default=0, description="How many of the entries that match to skip.")
 
 
 class BalanceView(APIView):

@@ -24,8 +24,8 @@ from django.core.management import call_command, load_command_class
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from billing.filters import LedgerPageFilterSet
 from billing.ledger import audit
+from billing.views import LedgerPageFilterSet
 from completions.catalog import file as catalog_file
 from completions.catalog.tables import InvalidCatalog
 from completions.inbound.chat_completions.serializers import ChatCompletionRequest
