@@ -33,10 +33,6 @@ class ReferenceReused(Exception):
     """The reference names an entry of another account, type or amount."""
 
 
-class AmountNotPositive(ValueError):
-    """The amount is zero or negative. Callers pass magnitudes; the type of the entry decides the sign."""
-
-
 @dataclass(frozen=True)
 class BookedEntry:
     """The entry of a reference, and whether this call wrote it (``is_new``) or found it."""
@@ -98,7 +94,7 @@ def credit_purchase(
 ) -> BookedEntry:
     """Book a payment that the processor confirmed (``payment``), or that staff saw on the bank account (``issued_by``), once.
 
-    Raises ReferenceReused, AmountNotPositive.
+    Raises ReferenceReused, ValueError.
     """
     reference, metadata = f"pay:{processor}:{payment_id}", {f"{processor}PaymentId": payment_id}
     return _book(account, _PURCHASE, money.nanos(amount_cents), reference, metadata, issued_by, payment)
@@ -119,7 +115,7 @@ def return_refund(account: Account, payment: Payment, *, amount_cents: int, refe
 def refund_credit(
     account: Account, credit: LedgerEntry, *, amount_nanos: int, reference: str, reason: str, issued_by: User
 ) -> BookedEntry:
-    """Take back a part of one earlier credit, because that money was paid back. Raises ReferenceReused, AmountNotPositive.
+    """Take back a part of one earlier credit, because that money was paid back. Raises ReferenceReused, ValueError.
 
     A trigger refuses more than is left of the credit (IntegrityError): ``billing.ledger.credits`` says how much that is.
     """
@@ -140,7 +136,7 @@ def _credit_metadata(credit: LedgerEntry | None) -> dict[str, str]:
 def grant_support_credit(
     account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
 ) -> BookedEntry:
-    """Credit an account on behalf of support, in a transaction of its own. Raises ReferenceReused, AmountNotPositive.
+    """Credit an account on behalf of support, in a transaction of its own. Raises ReferenceReused, ValueError.
 
     ``reference`` is made before the first attempt, by the form for example: a second attempt returns the entry of the first.
     """
@@ -164,9 +160,12 @@ def _book(
     issued_by: User | None = None,
     payment: Payment | None = None,
 ) -> BookedEntry:
-    """Append the entry of a reference, and who booked what no payment confirms; or return the entry that is there."""
+    """Append the entry of a reference, and who booked what no payment confirms; or return the entry that is there.
+
+    Raises ValueError if the amount is zero, or has another sign than the type: callers pass magnitudes.
+    """
     if amount_nanos * (-1 if type == _REFUND else 1) <= 0:
-        raise AmountNotPositive(f"{amount_nanos} nanodollars have the wrong sign for a {type}, or are nothing")
+        raise ValueError(f"{amount_nanos} nanodollars have the wrong sign for a {type}, or are nothing")
     booked = LedgerEntry.objects.filter(reference=reference).first()
     if booked is None:
         try:
