@@ -102,22 +102,17 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         account = self.get_object(request, object_id)
         if account is not None and request.method == "GET" and self.has_view_permission(request, account):
-            extra_context = {**(extra_context or {}), **self._around_the_form(request, account)}
+            funds = statement.show_funds(account)
+            titles = {"balance": "Balance", "held": "Held by running requests", "available": "Available"}
+            extra_context = {
+                **(extra_context or {}),
+                "acts": self.possible_acts(request, account),
+                "may_credit": self._may_credit(request, account),
+                "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
+                "sums": [(title, usd(funds[name])) for name, title in titles.items()],
+                "sections": panels.read_sections(request, account),
+            }
         return super().change_view(request, object_id, form_url, extra_context)
-
-    def _around_the_form(self, request: HttpRequest, account: Account) -> dict[str, Any]:
-        funds = statement.show_funds(account)
-        return {
-            "acts": self.possible_acts(request, account),
-            "may_credit": self._may_credit(request, account),
-            "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
-            "sums": [
-                ("Balance", usd(funds["balance"])),
-                ("Held by running requests", usd(funds["held"])),
-                ("Available", usd(funds["available"])),
-            ],
-            "sections": panels.read_sections(request, account),
-        }
 
     # --- Issue credit ---------------------------------------------------------------------------------------------
 
