@@ -13,6 +13,7 @@ from billing.models import Account, User
 from gateway_project import identifiers
 from gateway_project.cells.directory import ReferredModel
 from gateway_project.cells.models import Reference
+from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import timestamps
 from keys.spending_limit import HAS_NO_FLAWS, SpendingLimit, SpendingPeriod, SpendingType
@@ -76,28 +77,16 @@ class ApiKey(ReferredModel):
     class Meta:
         verbose_name = "API key"
         indexes = [models.Index(fields=["last_four"], name="keys_by_last_four")]
-        constraints = [
-            models.CheckConstraint(condition=HAS_NO_FLAWS, name="a_limit_has_a_type_and_only_a_recurring_one_a_period"),
-            models.CheckConstraint(
-                condition=Q(spending_limit_cents__isnull=True) | Q(spending_limit_cents__lte=money.CENTS_MAX),
-                name="a_limit_fits_in_nanodollars",
-            ),
-            models.CheckConstraint(
-                condition=Q(raised_limit_cents__isnull=True, raised_until__isnull=True)
-                | Q(raised_limit_cents__isnull=False, raised_until__isnull=False, spending_limit_cents__isnull=False)
-                & Q(raised_limit_cents__gt=F("spending_limit_cents"), raised_limit_cents__lte=money.CENTS_MAX),
-                name="a_raise_is_above_the_limit_and_ends",
-            ),
-            models.CheckConstraint(
-                condition=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
-                & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
-                name="a_rate_is_at_least_one_a_minute",
-            ),
-            models.CheckConstraint(
-                condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
-                name="a_key_may_run_at_least_one_request",
-            ),
-        ]
+        constraints = must_hold(
+            a_limit_has_a_type_and_only_a_recurring_one_a_period=HAS_NO_FLAWS,
+            a_limit_fits_in_nanodollars=Q(spending_limit_cents__isnull=True) | Q(spending_limit_cents__lte=money.CENTS_MAX),
+            a_raise_is_above_the_limit_and_ends=Q(raised_limit_cents__isnull=True, raised_until__isnull=True)
+            | Q(raised_limit_cents__isnull=False, raised_until__isnull=False, spending_limit_cents__isnull=False)
+            & Q(raised_limit_cents__gt=F("spending_limit_cents"), raised_limit_cents__lte=money.CENTS_MAX),
+            a_rate_is_at_least_one_a_minute=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
+            & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
+            a_key_may_run_at_least_one_request=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
+        )
         permissions = [
             ("set_spending_limit", "Can set or clear a key's spending limit"),
             ("set_rates", "Can set how many requests and tokens a key may send"),
@@ -238,9 +227,11 @@ class SpendingDay(OwnedModel):
 
     class Meta:
         constraints = [
+            *must_hold(
+                a_day_is_never_negative=Q(spent_nanos__gte=0, held_nanos__gte=0),
+                a_days_open_holds_are_never_negative=Q(open_holds__gte=0),
+            ),
             models.UniqueConstraint(fields=["key", "day"], name="a_key_has_one_row_a_day"),
-            models.CheckConstraint(condition=Q(spent_nanos__gte=0, held_nanos__gte=0), name="a_day_is_never_negative"),
-            models.CheckConstraint(condition=Q(open_holds__gte=0), name="a_days_open_holds_are_never_negative"),
         ]
 
     def __str__(self) -> str:

@@ -19,6 +19,7 @@ from django.utils.functional import cached_property
 from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, WaitingAct
 from completions.pricing.rates import RateSheet
 from gateway_project import secretbox
+from gateway_project.db.constraints import must_hold
 
 
 class Provider(models.Model):
@@ -76,15 +77,12 @@ class Provider(models.Model):
     )
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=(Q(connect_seconds__isnull=True) | Q(connect_seconds__gte=1))
-                & (Q(first_byte_seconds__isnull=True) | Q(first_byte_seconds__gte=1))
-                & (Q(idle_seconds__isnull=True) | Q(idle_seconds__gte=1))
-                & (Q(total_seconds__isnull=True) | Q(total_seconds__gte=1)),
-                name="a_provider_has_at_least_a_second",
-            )
-        ]
+        constraints = must_hold(
+            a_provider_has_at_least_a_second=(Q(connect_seconds__isnull=True) | Q(connect_seconds__gte=1))
+            & (Q(first_byte_seconds__isnull=True) | Q(first_byte_seconds__gte=1))
+            & (Q(idle_seconds__isnull=True) | Q(idle_seconds__gte=1))
+            & (Q(total_seconds__isnull=True) | Q(total_seconds__gte=1))
+        )
 
     def __str__(self) -> str:
         return self.slug
@@ -236,18 +234,11 @@ class LanguageModel(models.Model):
 
     class Meta:
         ordering = ["id"]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(context_window__gte=1, max_output_tokens__gte=1), name="a_model_reads_and_writes_something"
-            ),
-            models.CheckConstraint(
-                condition=Q(max_output_tokens__lte=F("context_window")), name="a_model_writes_within_its_context_window"
-            ),
-            models.CheckConstraint(
-                condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
-                name="a_model_may_have_requests_in_flight",
-            ),
-        ]
+        constraints = must_hold(
+            a_model_reads_and_writes_something=Q(context_window__gte=1, max_output_tokens__gte=1),
+            a_model_writes_within_its_context_window=Q(max_output_tokens__lte=F("context_window")),
+            a_model_may_have_requests_in_flight=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
+        )
 
     def __str__(self) -> str:
         return self.id
@@ -360,11 +351,11 @@ class PriceRequest(TokenPrices, WaitingAct):
         default_permissions = ("view",)
         permissions = [("approve_price", "Can approve a price that somebody else asks for")]
         constraints = [
-            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_price_they_asked_for"),
-            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="a_price_waits_until_it_is_decided"),
-            models.CheckConstraint(
-                condition=Q(decision="APPROVED", price__isnull=False) | (~Q(decision="APPROVED") & Q(price__isnull=True)),
-                name="only_an_approved_price_is_set",
+            *must_hold(
+                nobody_approves_a_price_they_asked_for=IS_APPROVED_BY_ANOTHER,
+                a_price_waits_until_it_is_decided=IS_DECIDED_WHOLLY,
+                only_an_approved_price_is_set=Q(decision="APPROVED", price__isnull=False)
+                | (~Q(decision="APPROVED") & Q(price__isnull=True)),
             ),
             models.UniqueConstraint(fields=["model"], condition=Q(decision=""), name="a_price_is_asked_for_once_at_a_time"),
         ]
@@ -447,8 +438,8 @@ class Route(models.Model):
     class Meta:
         ordering = ["priority", "id"]
         constraints = [
+            *must_hold(a_route_has_a_weight=Q(weight__gte=1)),
             models.UniqueConstraint(fields=["model", "provider", "upstream_model"], name="a_route_is_declared_once"),
-            models.CheckConstraint(condition=Q(weight__gte=1), name="a_route_has_a_weight"),
         ]
 
     def __str__(self) -> str:
@@ -511,18 +502,16 @@ class CatalogProposal(models.Model):
 
     class Meta:
         constraints = [
+            *must_hold(
+                a_proposal_waits_until_it_is_decided=Q(state="pending", decided_at__isnull=True)
+                | ~Q(state="pending") & Q(decided_at__isnull=False),
+                a_proposal_is_about_a_model_or_a_new_one=Q(kind="new_model") | Q(model__isnull=False),
+            ),
             models.UniqueConstraint(
                 fields=["provider", "kind", "upstream_model", "model"],
                 condition=Q(state="pending"),
                 nulls_distinct=False,
                 name="a_difference_is_proposed_once",
-            ),
-            models.CheckConstraint(
-                condition=Q(state="pending", decided_at__isnull=True) | ~Q(state="pending") & Q(decided_at__isnull=False),
-                name="a_proposal_waits_until_it_is_decided",
-            ),
-            models.CheckConstraint(
-                condition=Q(kind="new_model") | Q(model__isnull=False), name="a_proposal_is_about_a_model_or_a_new_one"
             ),
         ]
 

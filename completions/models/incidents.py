@@ -4,6 +4,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from gateway_project.db.constraints import must_hold
+
 
 class Incident(models.Model):
     """Something that does not work, or will not for a while, in the words of staff. The status page and its feed show it."""
@@ -19,11 +21,7 @@ class Incident(models.Model):
     ended_at = models.DateTimeField("ended at (UTC)", null=True, blank=True, help_text="Leave empty while it lasts.")
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("began_at")), name="an_incident_ends_after_it_began"
-            )
-        ]
+        constraints = must_hold(an_incident_ends_after_it_began=Q(ended_at__isnull=True) | Q(ended_at__gte=F("began_at")))
 
     def __str__(self) -> str:
         return self.title

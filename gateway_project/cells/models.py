@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from gateway_project.db import cell
+from gateway_project.db.constraints import must_hold
 
 
 class Cell(models.Model):
@@ -17,11 +18,7 @@ class Cell(models.Model):
     added_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=models.Q(number__gt=cell.FIRST, number__lt=62 * 62), name="the_first_cell_has_no_row"
-            ),
-        ]
+        constraints = must_hold(the_first_cell_has_no_row=models.Q(number__gt=cell.FIRST, number__lt=62 * 62))
 
     def __str__(self) -> str:
         return f"cell {self.number}"
