@@ -32,4 +32,4 @@ def _refusals(now: datetime) -> Content:
     )
 
 
-PANELS = [Panel(40, "refusals", "Refusals", "keys.view_refusalcount", "admin:keys_refusalcount_changelist", _refusals, "?o=-1")]
+PANELS = [Panel(40, "refusals", "Refusals", "keys.refusalcount", _refusals, "?o=-1")]
