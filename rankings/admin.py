@@ -13,13 +13,12 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueUnavailable
 
 from completions.models import LanguageModel
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from rankings import refresh, tasks
 from rankings.identity import mapping, rules
@@ -67,7 +66,7 @@ class MappingForm(forms.Form):
 
 
 @admin.register(Alias)
-class AliasAdmin(RecordedAdmin):
+class AliasAdmin(ActionsMixin, RecordedAdmin):
     change_list_template = "admin/rankings/alias/change_list.html"
     own_pages = {"queue/": "queue"}
     list_display = ("external_key", "source", "key_kind", "meaning", "method", "confidence", "created_at")
@@ -114,17 +113,17 @@ class AliasAdmin(RecordedAdmin):
         if chosen and chosen not in _fetched_sources():
             raise Http404
         waiting = _waiting([Source(chosen)] if chosen else _fetched_sources(), searched)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": "Names without a model",
-            "page": Paginator(waiting, QUEUE_ROWS).get_page(request.GET.get("p")),
-            "sources": _fetched_sources(),
-            "chosen": chosen,
-            "searched": searched,
-            "model_ids": LanguageModel.objects.values_list("pk", flat=True),
-        }
-        return TemplateResponse(request, "admin/rankings/alias/queue.html", context)
+        return self.show_action(
+            request,
+            "admin/rankings/alias/queue.html",
+            "Names without a model",
+            None,
+            page=Paginator(waiting, QUEUE_ROWS).get_page(request.GET.get("p")),
+            sources=_fetched_sources(),
+            chosen=chosen,
+            searched=searched,
+            model_ids=LanguageModel.objects.values_list("pk", flat=True),
+        )
 
     def _map(self, request: HttpRequest) -> None:
         form = MappingForm(request.POST)

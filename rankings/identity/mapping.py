@@ -101,8 +101,9 @@ def map_by_rules(snapshot: Snapshot) -> int:
 def _by_rules(source: Source, standings: Iterable[Standing], explicit: dict[_Key, Alias]) -> Iterator[Alias]:
     candidates = own_models()
     for standing in _names(standings):
-        if _first(explicit, standing) is None and (found := rules.match(standing, candidates)):
-            yield Alias(source=source, key_kind=standing.key_kind, external_key=standing.external_key, **vars(found))
+        if _first(explicit, standing) is None and (alias := rules.match(standing, candidates)):
+            alias.source, alias.key_kind, alias.external_key = source, standing.key_kind, standing.external_key
+            yield alias
 
 
 def own_models() -> list[OwnModel]:

@@ -54,13 +54,6 @@ class OwnModel:
         return canonical_maker(self.maker)
 
 
-@dataclass(frozen=True)
-class Match:
-    model_id: str
-    method: Alias.Method
-    confidence: float  # a share
-
-
 def normalized(name: str) -> str:
     """Return the name in lower case, with single hyphens, without organization and variant.
 
@@ -79,17 +72,17 @@ def canonical_maker(name: str) -> str:
     return _MAKERS.get(plain, plain)
 
 
-def match(standing: Standing, own_models: Iterable[OwnModel]) -> Match | None:
-    """Return the model that a name without an alias means, by a link or by equal names; None unless exactly one fits."""
+def match(standing: Standing, own_models: Iterable[OwnModel]) -> Alias | None:
+    """Return an alias for a name without one, by a link or by equal names; None unless exactly one model fits."""
     candidates = list(own_models)
     hf_repo = standing.facts.get("hf_repo") or (standing.external_key if standing.key_kind == "hf_repo" else "")
     if hf_repo:
         linked = [model.id for model in candidates if model.hf_repo and model.hf_repo.casefold() == hf_repo.casefold()]
         if len(linked) == 1:
-            return Match(linked[0], Alias.Method.LINK, LINK_CONFIDENCE)
+            return Alias(model_id=linked[0], method=Alias.Method.LINK, confidence=LINK_CONFIDENCE)
     names, maker = _names(standing), _maker(standing)
     equal = [model.id for model in candidates if maker and maker == model.canonical_maker and names & model.names]
-    return Match(equal[0], Alias.Method.RULE, RULE_CONFIDENCE) if len(equal) == 1 else None
+    return Alias(model_id=equal[0], method=Alias.Method.RULE, confidence=RULE_CONFIDENCE) if len(equal) == 1 else None
 
 
 def suggestions(standing: Standing, own_models: Iterable[OwnModel]) -> list[str]:
