@@ -102,7 +102,7 @@ def _entry(category: Category, model: PricedModel, inputs: ScoringInputs) -> Ent
         **{benchmark: figure.value for benchmark, figure in measured.items()},
         confidence=scores.confidence,
         last_updated=_oldest_date(statements, speed, inputs),
-        inputs=_inputs(model, scores, statements, speed, inputs.parameters),
+        inputs=_inputs(model, scores, statements, speed),
     )
 
 
@@ -154,14 +154,9 @@ def _oldest_date(statements: list[SourceStatement], speed: Mapping[str, Any], in
     return min(dates, default=inputs.now)
 
 
-def _inputs(
-    model: PricedModel,
-    scores: Scores,
-    statements: list[SourceStatement],
-    speed: Mapping[str, Any],
-    used: FormulaParameters,
-) -> dict[str, Any]:
+def _inputs(model: PricedModel, scores: Scores, statements: list[SourceStatement], speed: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``Entry.inputs``: everything that a page needs to do the sums again (see ``publication``)."""
+    used = parameters.in_force()
     return {
         "version": parameters.version(),
         "weights": dict(used.score_weights),
