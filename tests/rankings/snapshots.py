@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 from gateway_project.db import pool
-from rankings.models import Alias, Snapshot, Standing
-from rankings.sources import registry
+from rankings.models import Alias, Snapshot, Source, Standing
+from rankings.sources import artificial_analysis, huggingface, lmsys_arena, openrouter
+
+_KEY_KINDS = {module.SPEC.source: module.KEY_KIND for module in (artificial_analysis, huggingface, lmsys_arena, openrouter)}
 
 
 def make_snapshot(source, boards, *, age_hours=0, crowd=0):
@@ -21,7 +23,7 @@ def make_snapshot(source, boards, *, age_hours=0, crowd=0):
                 snapshot=snapshot,
                 board=board,
                 external_key=name,
-                key_kind=registry.fetched_spec(source).key_kind,
+                key_kind=_KEY_KINDS[Source(source)],
                 name=name,
                 rank=1 + sum(other > value for other in values),
                 value=value,
@@ -37,7 +39,7 @@ def make_alias(source, name, model_id, confidence=1.0):
     method = Alias.Method.STAFF if confidence == 1 else Alias.Method.RULE
     return Alias.objects.create(
         source=source,
-        key_kind=registry.fetched_spec(source).key_kind,
+        key_kind=_KEY_KINDS[Source(source)],
         external_key=name,
         model_id=model_id,
         method=method,

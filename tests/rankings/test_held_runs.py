@@ -1,12 +1,11 @@
 """A run that would change too much of what is published is held back, until staff release it or a later run replaces it."""
 
 import pytest
-from django.apps import apps
 from django.core.management import CommandError, call_command
 
 from completions.models import LanguageModel, RoutableAlias
 from gateway_project.activity.models import Activity
-from gateway_project.monitoring import collector
+from gateway_project.monitoring import collector, facts
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState
 from rankings.publishing import health
 from rankings.refresh import RefreshResult
@@ -283,7 +282,8 @@ def test_a_run_that_is_held_back_is_named_on_the_desk_and_in_the_metrics(held, s
     assert f"{SNAPSHOTS}?source__exact=ARTIFICIAL_ANALYSIS&amp;held_because__isempty=0" in page
     listed = superuser.get(SNAPSHOTS, {"source__exact": AA, "held_because__isempty": "0"}).content.decode()
     assert "1 snapshot" in listed
-    [sample] = collector.read(apps.get_app_config("rankings").facts()[0]).samples
+    [fact] = [each for each in facts.declared(facts.Fact) if each.name == "gateway_ranking_run_held"]
+    [sample] = collector.read(fact).samples
     assert (sample.name, sample.labels, sample.value) == ("gateway_ranking_run_held", {"source": AA}, 1)
 
 
