@@ -71,24 +71,13 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 @step("admission")
-def admit(
-    request: ChatRequest,
-    offers: Sequence[Offer],
-    caller: Caller,
-    idempotency_key: IdempotencyKey | None = None,
-    *,
-    request_id: str | None = None,
-) -> Admitted | Replay:
-    """Hold the money for ``request``, or raise the refusal. Return a Replay for a retry of a request that was answered.
-
-    The first offer is the requested one, the others are fallbacks: those that the key may use and the hold pays for are
-    admitted.
-    """
+def admit(admission_request: "AdmissionRequest") -> Admitted | Replay:
+    """Hold the money for a request, or raise the refusal. Return a Replay for a retry of a request that was answered."""
+    caller = admission_request.caller
     if reserve.refusal:
         reserve.require()
     # The views have read what they need. From here to the end of the reply the request holds no connection of the pool.
     pool.release_connection()
-    admission_request = prepare(request, offers, caller, idempotency_key, request_id=request_id)
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
         try:
             outcome: Admitted | StoredRequest = batch.commit(admission_request)
@@ -125,6 +114,10 @@ def prepare(
     *,
     request_id: str | None = None,
 ) -> "AdmissionRequest":
+    """Return what ``admit`` takes. The first offer is the requested one, the others are fallbacks.
+
+    Of these, those that the key may use and the hold pays for are admitted.
+    """
     completion_id, offer = f"chatcmpl-{identifiers.uuid7_hex()}", offers[0]
     # These count against tokens per minute, until settlement corrects the count to the real usage.
     completion_tokens = request.choices * (request.max_tokens_of(offer) or 0)

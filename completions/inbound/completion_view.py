@@ -283,7 +283,8 @@ class CompletionView(RequestView):
         if "HTTP_IDEMPOTENCY_KEY" in request._request.META:
             with large_work.turn(work_bytes):
                 idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
-        return admission.admit(chat, offers, caller, idempotency_key, request_id=notes_of_api(request).id)
+        request_id = notes_of_api(request).id
+        return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""

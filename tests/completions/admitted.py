@@ -19,7 +19,7 @@ def admit(key: ApiKey) -> admission.Admitted:
     """Admit a request without resolving it, like a process that dies right after admission."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
-    admitted = admission.admit(schema.parse(fields), [lookup.find_offer("demo/echo")], caller)
+    admitted = admission.admit(admission.prepare(schema.parse(fields), [lookup.find_offer("demo/echo")], caller))
     assert isinstance(admitted, admission.Admitted)
     return admitted
 

@@ -161,7 +161,8 @@ class BatchStateMachine(state_machines.StateMachine):
     def admission_call(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
         request = replace(schema.parse(FIELDS), prompt_tokens_max=need - 1)
         caller = Caller(key_id=self.keys[key].pk, account_id=self.keys[key].account_id)
-        return lambda: admission.admit(request, [self.offer], caller, IdempotencyKey(retry, body) if retry else None)
+        idempotency_key = IdempotencyKey(retry, body) if retry else None
+        return lambda: admission.admit(admission.prepare(request, [self.offer], caller, idempotency_key))
 
     @rule(key=which_key, size=sizes, retry=retries, body=bodies)
     def ask(self, key: int, size: Size, retry: str | None, body: str) -> None:

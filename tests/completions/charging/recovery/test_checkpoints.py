@@ -124,6 +124,7 @@ def admitted_long_ago():
     [account] = Account.objects.filter(name="Alice")
     key, _ = factories.make_key(account)
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
-    admitted = admission.admit(schema.parse(fields), [lookup.find_offer("demo/echo")], Caller(key.pk, account.pk))
+    offers = [lookup.find_offer("demo/echo")]
+    admitted = admission.admit(admission.prepare(schema.parse(fields), offers, Caller(key.pk, account.pk)))
     Completion.objects.update(created_at=Now() - 2 * checkpoints.ABANDONED_AFTER)
     return admitted

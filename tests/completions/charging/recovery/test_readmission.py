@@ -61,7 +61,7 @@ def idempotency_key() -> IdempotencyKey:
 def admit(account: Account) -> Admitted:
     key = account.keys.order_by("pk")[0]
     caller, offer = Caller(key_id=key.pk, account_id=account.pk), lookup.find_offer("demo/echo")
-    admitted = admission.admit(schema.parse(BODY), [offer], caller, idempotency_key())
+    admitted = admission.admit(admission.prepare(schema.parse(BODY), [offer], caller, idempotency_key()))
     assert isinstance(admitted, Admitted)
     return admitted
 
