@@ -15,7 +15,17 @@ _LOOKS = ("pages/test_look_of_the_pages.py", "pages/test_look_of_the_admin.py")
 _OWN = ("monitoring", "reload", "call_budget", "reconnecting", "crashes", "log_lines", "pooler", "tracing")
 _OWN_PROCESSES = tuple(f"live/test_{name}.py" for name in _OWN)
 # Parts of the names of units that take long: the longest first.
-_FIRST = ("gateways", "looks", "browser", "local/test_supervisor.py", *_OWN_PROCESSES, "test_refresh.py", "/relay/", "/pages/")
+_FIRST = (
+    "gateways",
+    "bench/",
+    "looks",
+    "browser",
+    "local/test_supervisor.py",
+    *_OWN_PROCESSES,
+    "test_refresh.py",
+    "/relay/",
+    "/pages/",
+)
 
 
 def unit(nodeid: str) -> str:
