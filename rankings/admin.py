@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueUnavailable
 
 from completions.models import LanguageModel
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from rankings import refresh, tasks
 from rankings.identity import mapping, rules
@@ -66,7 +66,7 @@ class MappingForm(forms.Form):
 
 
 @admin.register(Alias)
-class AliasAdmin(ActionsMixin, RecordedAdmin):
+class AliasAdmin(RecordedAdmin):
     change_list_template = "admin/rankings/alias/change_list.html"
     own_pages = {"queue/": "queue"}
     list_display = ("external_key", "source", "key_kind", "meaning", "method", "confidence", "created_at")
