@@ -10,7 +10,7 @@ from billing.alerts import summaries as alerts
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff_permissions import staff_of
-from gateway_project.activity import readers
+from gateway_project.activity import log
 from gateway_project.db import pool
 from gateway_project.desk.panels import Section
 from gateway_project.text import dollars
@@ -79,7 +79,7 @@ def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 
 def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
-    of_account = readers.readable(request.user).filter(account_id=account.pk)
+    of_account = log.readable(request.user).filter(account_id=account.pk)
     shown = of_account.order_by("-id").select_related("actor")[:ACTS_SHOWN]
     every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
     return {"acts": list(shown), "every": every}

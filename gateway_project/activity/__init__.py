@@ -3,8 +3,7 @@
 A Django app of its own, because every app records what is done on its pages.
 
 - ``models``       Activity, a row for each act; triggers refuse to change or delete one. SentForm
-- ``log``          the only writer of the log, which also deletes what is older than the operator keeps it
-- ``readers``      which acts a member of staff may read
+- ``log``          the only writer of the log, which deletes what the operator no longer keeps; which acts staff may read
 - ``outdated_pages``  finds what changed since a change form was opened
 - ``admin_pages``  base classes of admin pages, which record what is done on them
 - ``staff_groups``  ready groups of staff, which migrations of the apps fill

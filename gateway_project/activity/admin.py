@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from gateway_project.activity import log, readers
+from gateway_project.activity import log
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.text import csv_text, timestamps
@@ -49,7 +49,7 @@ class ActivityAdmin(NewestFirstAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Activity]:
-        return readers.readable(request.user).order_by("-pk")
+        return log.readable(request.user).order_by("-pk")
 
     @admin.display(description="who")
     def who(self, activity: Activity) -> str:

@@ -1,16 +1,17 @@
 """Records acts. The caller's transaction holds the act and its record, so that neither is there without the other.
 
-Also deletes old ones. What moves money has a record of its own, which stays.
+Also says who may read them, and deletes old ones. What moves money has a record of its own, which stays.
 """
 
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth import get_permission_codename, get_user_model
 from django.db import connection
-from django.db.models import Model, QuerySet, Subquery
+from django.db.models import Model, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 
@@ -20,17 +21,18 @@ from gateway_project.db import cell, pool
 from gateway_project.web.client_address import client_address
 from gateway_project.web.request_notes import notes_or_empty
 
+Act = Activity.Act
 _TEXT_MAX = Activity._meta.get_field("object_text").max_length
 _HOUR = timedelta(hours=1)
 _DELETED_ROWS = 5_000  # in one transaction
 # What stops something is never refused. Each needs something that was begun before, so these are bounded, too.
 _UNLIMITED = {
-    *(Activity.Act.KEY_PAUSED, Activity.Act.KEY_REVOKED, Activity.Act.MANAGEMENT_KEY_REVOKED, Activity.Act.ENDPOINT_DELETED),
-    *(Activity.Act.MEMBER_UNINVITED, Activity.Act.MEMBER_REMOVED, Activity.Act.INVITATION_REVOKED),
-    Activity.Act.PAYMENT_CANCELLED,
-    Activity.Act.CLOSED,  # which the last member does who leaves
-    Activity.Act.DELETED,  # of people who are no staff: what signs them in, such as a passkey
-    Activity.Act.PASSWORD_CHANGED,  # which costs a hash each time
+    *(Act.KEY_PAUSED, Act.KEY_REVOKED, Act.MANAGEMENT_KEY_REVOKED, Act.ENDPOINT_DELETED),
+    *(Act.MEMBER_UNINVITED, Act.MEMBER_REMOVED, Act.INVITATION_REVOKED),
+    Act.PAYMENT_CANCELLED,
+    Act.CLOSED,  # which the last member does who leaves
+    Act.DELETED,  # of people who are no staff: what signs them in, such as a passkey
+    Act.PASSWORD_CHANGED,  # which costs a hash each time
 }
 # Acts of people and of programs are counted apart, among so many of the account's latest: no count reads its whole history.
 _LATEST_PER_ACT = 4
@@ -39,7 +41,7 @@ Values = dict[str, Any]  # of fields, by name; what JSON does not know is record
 
 def record(
     request: HttpRequest | None,
-    act: Activity.Act,
+    act: Act,
     target: Model,
     summary: str,
     *,
@@ -119,6 +121,28 @@ def _json(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, QuerySet)):
         return [_json(each) for each in value]
     return str(value)
+
+
+_ACCOUNTS, _LEDGER = "billing.view_account", "billing.view_ledgerentry"
+_OF_MONEY = [  # their summaries and values have amounts of the ledger
+    *(Act.CREDITED, Act.CREDIT_REQUESTED, Act.CREDIT_DECLINED, Act.CORRECTED, Act.PURCHASED, Act.REFUNDED),
+    *(Act.PAYMENT_BEGUN, Act.PAYMENT_CANCELLED, Act.TOP_UP_CHANGED),
+]
+
+
+def readable(staff: Any) -> QuerySet[Activity]:
+    """Return the acts that ``staff``, a user, may read: those on rows that they may view elsewhere, and their own."""
+    if staff.is_superuser:
+        return Activity.objects.all()
+    kinds = [model._meta for model in apps.get_models()]
+    viewable = [
+        each.label_lower for each in kinds if staff.has_perm(f"{each.app_label}.{get_permission_codename('view', each)}")
+    ]
+    may_read = Q(account_id=None, object_type__in=viewable) | Q(actor=staff)
+    if staff.has_perm(_ACCOUNTS):
+        of_accounts = Q(account_id__isnull=False)
+        may_read |= of_accounts if staff.has_perm(_LEDGER) else of_accounts & ~Q(act__in=_OF_MONEY)
+    return Activity.objects.filter(may_read)
 
 
 def delete_old(now: datetime) -> int:
