@@ -4,7 +4,7 @@ Items, parts and fields that a chat request cannot express are refused here, wit
 by ``completions.request.messages``, as for all requests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -113,17 +113,18 @@ def translate(body: Fields, pause: Callable[[], None], earlier: int = 0, account
 def _add_item(conversation: Conversation, given: Any, path: str) -> None:
     item = check_object(given, path)
     kind = item.get("type") or ("message" if "role" in item else None)
-    check_kind({"type": kind}, path, _ITEMS)
+    check_kind({"type": kind}, path, _KINDS)
     if conversation.compacts_at:
         refuse(conversation.compacts_at, "must be the last item of the input")
-    _ITEMS[str(kind)](conversation, item, path)
+    add, members = _KINDS[str(kind)]
+    check_members(item, members, path)
+    add(conversation, item, path)
 
 
 # --- Items ------------------------------------------------------------------------------------------------------------
 
 
 def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, _LABELS | {"role", "content", "phase"}, path)
     role = read_required(item, "role", path)
     if role not in ROLES:
         refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
@@ -141,13 +142,11 @@ def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
 
 
 def _add_function_call(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, _LABELS | {"call_id", "name", "namespace", "arguments", "caller"}, path)
     function = {"name": _called_name(item, path), "arguments": item.get("arguments")}
     _add_call(conversation, item, path, {"type": "function", "function": function})
 
 
 def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, _LABELS | {"call_id", "name", "namespace", "input", "caller"}, path)
     conversation.has_custom_calls = True
     custom = {"name": _called_name(item, path), "input": item.get("input")}
     _add_call(conversation, item, path, {"type": "custom", "custom": custom})
@@ -161,7 +160,6 @@ def _called_name(item: Fields, path: str) -> Any:
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
     """Add a call of a tool of OpenAI's own that ran at the caller."""
     name, tool = _CALLER_CALLS[item["type"]]
-    check_members(item, _LABELS | {"call_id", tool.member, "caller", "environment", "created_by", *tool.others}, path)
     for member, value in tool.others.items():
         if item.get(member) not in (None, value):
             refuse(f"{path}.{member}", f"must be {value or 'empty'}")
@@ -171,7 +169,6 @@ def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> Non
 
 def _add_caller_result(conversation: Conversation, item: Fields, path: str) -> None:
     """Add the result of such a call as text, after the status in which it ended."""
-    check_members(item, _LABELS | {"call_id", "output", "caller", "max_output_length", "created_by"}, path)
     _check_caller(item, path)
     output = item.get("output")
     text = output if isinstance(output, str) else compact_json.dumps_text(output) if output is not None else ""
@@ -181,7 +178,6 @@ def _add_caller_result(conversation: Conversation, item: Fields, path: str) -> N
 
 def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None:
     """Add the result of a computer: an image, which the message of a tool cannot have."""
-    check_members(item, _LABELS | {"call_id", "output", "acknowledged_safety_checks", "created_by"}, path)
     if read_array(item, "acknowledged_safety_checks", path):
         refuse(f"{path}.acknowledged_safety_checks", "must be empty: there are no safety checks here")
     at = f"{path}.output"
@@ -195,7 +191,6 @@ def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None
 
 def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> None:
     """Add what a search of the caller's found. The model is told of those tools as of all others."""
-    check_members(item, _LABELS | {"call_id", "execution", "tools", "created_by"}, path)
     found = read_array(item, "tools", path)
     conversation.found_tools += numbered(found, f"{path}.tools")
     names = [tool.get("name") for tool in found if isinstance(tool, dict)]
@@ -217,7 +212,6 @@ def _add_call(conversation: Conversation, item: Fields, path: str, call: Fields)
 
 
 def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, _LABELS | {"call_id", "output", "caller"}, path)
     _check_caller(item, path)
     call_id = require_string(item, "call_id", path)
     output = read_required(item, "output", path)
@@ -238,7 +232,6 @@ def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
 
     That is either seals of the gateway, or a secret of another maker, which no provider is sent.
     """
-    check_members(item, _LABELS | {"summary", "content", "encrypted_content"}, path)
     texts = _reasoning_texts(item, "summary", "summary_text", path) + _reasoning_texts(item, "content", "reasoning_text", path)
     encrypted = read_string(item, "encrypted_content", path)
     if not (any(texts) or encrypted):
@@ -269,14 +262,12 @@ def _check_caller(item: Fields, path: str) -> None:
 
 def _add_search(conversation: Conversation, item: Fields, path: str) -> None:
     """Note a search of an earlier reply. What it found stays at OpenAI, and the text that came of it is in the conversation."""
-    check_members(item, _LABELS | {"action"}, path)
     read_object(item, "action", path)
     conversation.has_searches = True
 
 
 def _add_compaction(conversation: Conversation, item: Fields, path: str) -> None:
     """Add the summary of what was compacted. What cannot be opened is refused: the model would know nothing of it."""
-    check_members(item, _LABELS | {"encrypted_content", "created_by"}, path)
     at = f"{path}.encrypted_content"
     conversation.compactions += 1
     if conversation.compactions > compaction.ITEMS_MAX:
@@ -288,28 +279,31 @@ def _add_compaction(conversation: Conversation, item: Fields, path: str) -> None
 
 
 def _add_compaction_trigger(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, {"id", "type"}, path)
     conversation.add({"role": "user", "content": compaction.PROMPT}, Place(path, path))
     conversation.compacts_at = path
 
 
-_ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
-    "message": _add_message,
-    "function_call": _add_function_call,
-    "function_call_output": _add_result,
-    "custom_tool_call": _add_custom_call,
-    "custom_tool_call_output": _add_result,
-    "reasoning": _add_reasoning,
-    "web_search_call": _add_search,
-    compaction.ITEM: _add_compaction,
-    compaction.TRIGGER: _add_compaction_trigger,
-    **{tool.call_type: _add_caller_call for tool in tools.CALLER_TOOLS.values()},
-    **{f"{tools.CALLER_TOOLS[name].call_type}_output": _add_caller_result for name in ("local_shell", "shell", "apply_patch")},
-    "computer_call_output": _add_screenshot,
-    "tool_search_output": _add_found_tools,
-}
+_Add = Callable[[Conversation, Fields, str], None]
 _CALLER_CALLS = {tool.call_type: (name, tool) for name, tool in tools.CALLER_TOOLS.items()}
-ITEM_TYPES = tuple(_ITEMS)
+_OF_CALLER_CALLS = _LABELS | {"call_id", "caller", "environment", "created_by"}
+_OF_CALLER_RESULTS = _LABELS | {"call_id", "output", "caller", "max_output_length", "created_by"}
+# The type of an item -> what adds it, and its members.
+_KINDS: dict[str, tuple[_Add, Set[str]]] = {
+    "message": (_add_message, _LABELS | {"role", "content", "phase"}),
+    "function_call": (_add_function_call, _LABELS | {"call_id", "name", "namespace", "arguments", "caller"}),
+    "function_call_output": (_add_result, _LABELS | {"call_id", "output", "caller"}),
+    "custom_tool_call": (_add_custom_call, _LABELS | {"call_id", "name", "namespace", "input", "caller"}),
+    "custom_tool_call_output": (_add_result, _LABELS | {"call_id", "output", "caller"}),
+    "reasoning": (_add_reasoning, _LABELS | {"summary", "content", "encrypted_content"}),
+    "web_search_call": (_add_search, _LABELS | {"action"}),
+    compaction.ITEM: (_add_compaction, _LABELS | {"encrypted_content", "created_by"}),
+    compaction.TRIGGER: (_add_compaction_trigger, {"id", "type"}),
+    **{kind: (_add_caller_call, _OF_CALLER_CALLS | {tool.member, *tool.others}) for kind, (_, tool) in _CALLER_CALLS.items()},
+    **{f"{name}_call_output": (_add_caller_result, _OF_CALLER_RESULTS) for name in ("local_shell", "shell", "apply_patch")},
+    "computer_call_output": (_add_screenshot, _LABELS | {"call_id", "output", "acknowledged_safety_checks", "created_by"}),
+    "tool_search_output": (_add_found_tools, _LABELS | {"call_id", "execution", "tools", "created_by"}),
+}
+ITEM_TYPES = tuple(_KINDS)
 
 
 # --- Parts ------------------------------------------------------------------------------------------------------------
