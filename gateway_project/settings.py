@@ -117,7 +117,6 @@ MIDDLEWARE = [
     "gateway_project.web.in_flight.InFlightMiddleware",
     "gateway_project.web.hosts.ApiMiddleware",  # what follows is for pages
     "gateway_project.web.page_middleware.PageErrorMiddleware",
-    "gateway_project.web.page_middleware.PageTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gateway_project.web.page_middleware.PagePolicyMiddleware",

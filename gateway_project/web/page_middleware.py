@@ -43,22 +43,21 @@ _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 
 
 class PageErrorMiddleware(MiddlewareMixin):
-    """Answers in words an error of the API that a page raised, or of the database. All others are Django's to report."""
+    """Answers in words an error of the API that a page raised, or of the database. All others are Django's to report.
 
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
-            return None
-        return error_replies.respond(request, error_replies.translate(exception))
-
-
-class PageTextMiddleware(MiddlewareMixin):
-    """Rejects addresses that contain a NUL: PostgreSQL accepts none in texts, so a query would fail later with a 500."""
+    Rejects addresses that contain a NUL: PostgreSQL accepts none in texts, so a query would fail later with a 500.
+    """
 
     def process_request(self, request: HttpRequest) -> None:
         if "\x00" in request.path_info:
             raise Http404
         if "\x00" in unquote(request.META.get("QUERY_STRING", "")):
             raise BadRequest("The address contains a NUL character.")
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
+            return None
+        return error_replies.respond(request, error_replies.translate(exception))
 
 
 class PageBodyMiddleware(MiddlewareMixin):
