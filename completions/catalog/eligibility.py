@@ -6,6 +6,7 @@ the request. Routes are ordered by how fast their providers answered in the last
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -34,17 +35,12 @@ def eligible_offers(request: ChatRequest, caller: Caller | None = None) -> list[
     if request.provider_preferences:
         lookup.require_known_providers(request.provider_preferences)
     first = _require_eligible(request, lookup.find_offer(request.model, "model", caller))
-    if not request.fallbacks:
-        return [first]
-    fallbacks = (lookup.find_offer(model_id, f"models[{place}]", caller) for place, model_id in request.fallbacks)
-    return [first, *(offer for fallback in fallbacks if (offer := _eligible_or_none(request, fallback)))]
-
-
-def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
-    try:
-        return _require_eligible(request, offer)
-    except errors.InvalidRequest:
-        return None
+    offers = [first]
+    for place, model_id in request.fallbacks:
+        fallback = lookup.find_offer(model_id, f"models[{place}]", caller)
+        with suppress(errors.InvalidRequest):
+            offers.append(_require_eligible(request, fallback))
+    return offers
 
 
 def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
