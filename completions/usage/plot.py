@@ -20,20 +20,13 @@ class Measure:
     exact: Callable[[Sequence[int]], list[str]]  # of a column
 
 
-def _number(value: int) -> str:
-    return f"{value:,}"
-
-
-def _numbers(values: Sequence[int]) -> list[str]:
-    return list(map(_number, values))
-
-
+_number = "{:,}".format
 MEASURES = {
     "spend": Measure(
         "Spending", lambda used: used.cost_nanos, lambda nanos: dollars.show(nanos).shown, dollars.format_exact_column
     ),
-    "requests": Measure("Requests", lambda used: used.requests, _number, _numbers),
-    "tokens": Measure("Tokens", lambda used: used.tokens, _number, _numbers),
+    "requests": Measure("Requests", lambda used: used.requests, _number, lambda numbers: list(map(_number, numbers))),
+    "tokens": Measure("Tokens", lambda used: used.tokens, _number, lambda numbers: list(map(_number, numbers))),
 }
 
 
