@@ -1,7 +1,8 @@
 """The catalog: providers, models, dated prices and routes; which of them serve a request, and how they are changed.
 
-Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models, ``chat``, ``pricing`` and
-``providers``. ``charging`` and ``relay`` import it, never the other way round.
+Imports ``billing``, ``keys.authentication`` and ``gateway_project``; of ``completions`` the models, ``statistics``,
+``providers``, ``request``, ``estimates``, ``chat`` and ``pricing``. ``charging`` and ``relay`` import it, never the other
+way round.
 
 - ``lookup``       finds what is offered under a model id, with a short cache; lists the models that callers see
 - ``eligibility``  selects the models and routes that can serve a request
