@@ -51,7 +51,9 @@ def _compare_model(model: LanguageModel, listed_model: ListedModel, notes: list[
     pairs = [(Kind.LIMITS, *_limits(model, listed_model)), (Kind.CAPABILITIES, *_capabilities(model, listed_model))]
     if listed_model.price is not None:
         old, new = _price(model, listed_model.price)
-        if _becomes_free(old, new):
+        changed = {name: value for name, value in new.items() if old.get(name) != value}
+        # To become free is not accepted: lists write "0" for free, for unknown, and by mistake.
+        if any(rate.meter in meters.REQUIRED and not rate.nanos for rate in RateSheet.of_values(changed)):
             notes.append(f"{model.pk} is listed with a price of 0, which is not accepted")
         else:
             pairs.append((Kind.PRICE, old, new))
@@ -85,12 +87,6 @@ def _is_band(name: str) -> bool:
     """Whether a rate is of longer prompts, in the standard tier, of which lists have the price."""
     place = rates.parse_name(name)
     return place is not None and not place[1] and place[2] > 0
-
-
-def _becomes_free(old: Values, new: Values) -> bool:
-    """Whether input or output changes to 0. That is not accepted: lists write "0" for free, for unknown, and by mistake."""
-    changed = {name: value for name, value in new.items() if old.get(name) != value}
-    return any(rate.meter in meters.REQUIRED and not rate.nanos for rate in RateSheet.of_values(changed))
 
 
 def _new_models(

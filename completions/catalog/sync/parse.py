@@ -107,7 +107,9 @@ def _listed_model(row: Any) -> ListedModel | None:
         image_support="image" in inputs if inputs else None,
         function_calling="tools" in parameters if parameters else None,
         price=price,
-        is_chat=_is_chat(model_id, outputs),
+        # Names that begin so are aliases of other models, and routers among models.
+        is_chat=not model_id.startswith(("~", "openrouter/"))
+        and ("text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())),
         notes=tuple(notes),
     )
 
@@ -127,12 +129,6 @@ def _max_output(row: dict[str, Any], context_window: int | None, notes: list[str
         notes.append(f"lists {tokens} output tokens, more than its context window of {context_window}")
         return None
     return tokens
-
-
-def _is_chat(model_id: str, outputs: set[str]) -> bool:
-    if model_id.startswith(("~", "openrouter/")):  # aliases of other models, and routers among models
-        return False
-    return "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
 
 
 _PRICE_FIELDS = {
