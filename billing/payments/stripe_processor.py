@@ -131,9 +131,18 @@ class StripeProcessor:
     def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         signature, age_seconds_max = headers.get(processor.SIGNATURE_HEADER, ""), processor.SIGNATURE_AGE_SECONDS_MAX
         try:
-            event = stripe.Webhook.construct_event(body, signature, self.webhook_secret, age_seconds_max)
+            event: Any = stripe.Webhook.construct_event(body, signature, self.webhook_secret, age_seconds_max)
             processor.require_recent(signature)
-            return _event(event)
+            is_known, about = event.type in EVENT_TYPES, event.data.object
+            is_session, is_intent = about.object == "checkout.session", about.object == "payment_intent"
+            intent_id = about.id if is_intent else getattr(about, "payment_intent", None)
+            return Event(
+                id=event.id,
+                type=event.type,
+                is_live=event.livemode,
+                session_id=about.id if is_known and is_session else None,
+                intent_id=intent_id if is_known and not is_session else None,
+            )
         except (stripe.SignatureVerificationError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise processor.InvalidEvent(type(error).__name__) from error
 
@@ -182,19 +191,6 @@ class StripeProcessor:
         error = intent.last_payment_error
         failure = printable(error.message or error.code) if error else ""
         return {"intent_id": intent.id, "refunded_cents": refunded_cents, "disputed_cents": disputed_cents, "failure": failure}
-
-
-def _event(event: Any) -> Event:
-    is_known, about = event.type in EVENT_TYPES, event.data.object
-    is_session, is_intent = about.object == "checkout.session", about.object == "payment_intent"
-    intent_id = about.id if is_intent else getattr(about, "payment_intent", None)
-    return Event(
-        id=event.id,
-        type=event.type,
-        is_live=event.livemode,
-        session_id=about.id if is_known and is_session else None,
-        intent_id=intent_id if is_known and not is_session else None,
-    )
 
 
 def _ours(intent: Any) -> str:
