@@ -79,19 +79,11 @@ class DemoProcessor:
 
     def report(self, session_id: str | None, intent_id: str | None) -> Report:
         found = read(session_id or intent_id or "")
-        return Report(
-            payment_id=found.payment_id,
-            session_id=found.id,
-            intent_id=found.id,
-            status=Payment.Status(found.status),
-            amount_cents=found.amount_cents,
-            currency=found.currency,
-            is_live=False,
-            refunded_cents=found.refunded_cents,
-            disputed_cents=found.disputed_cents,
-            failure=found.failure,
-            card=Card("demo", found.method, f"Demo card ({found.method})") if found.keeps_card and found.method else None,
-        )
+        same = ("payment_id", "amount_cents", "currency", "refunded_cents", "disputed_cents", "failure")
+        facts: dict[str, Any] = {name: getattr(found, name) for name in same}
+        card = Card("demo", found.method, f"Demo card ({found.method})") if found.keeps_card and found.method else None
+        status = Payment.Status(found.status)
+        return Report(session_id=found.id, intent_id=found.id, status=status, is_live=False, card=card, **facts)
 
     def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         import stripe  # here, because it is large, and only payments need it
