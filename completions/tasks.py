@@ -17,12 +17,6 @@ from gateway_project.db import pool
 logger = logging.getLogger("gateway.sweeper")
 
 
-@periodic(retries=3)
-def release_expired_holds() -> int:
-    """Settle or release the holds of processes that died. Return how many."""
-    return sweeper.release_expired_holds()
-
-
 @periodic(retries=3, each_cell=True)
 def forget_idempotent_requests() -> int:
     """Delete the idempotency keys that have expired. Return how many."""
@@ -49,12 +43,6 @@ def sum_up_hours() -> int:
     return hours.sum_up(now)
 
 
-@periodic(retries=3, each_cell=True)
-def sum_up_usage() -> int:
-    """Sum up what accounts used since the last run, for their usage pages. Return how many requests."""
-    return sums.sum_up()
-
-
 @periodic(retries=20, each_cell=True)  # its next turn is a day later
 def archive_details() -> int:
     """Archive the details of completions that are older than the operator keeps them. Return how many days."""
@@ -65,12 +53,6 @@ def archive_details() -> int:
 def drop_old_usage() -> int:
     """Delete sums of usage that are older than the operator keeps them. Return how many rows."""
     return old_usage.drop_old(pool.database_time())
-
-
-@periodic(retries=3, each_cell=True)
-def tell_changes() -> int:
-    """Tell accounts what changes of models that they used. Return how many alerts were written."""
-    return change_alerts.tell()
 
 
 @periodic(retries=20)  # its next turn is a day later
@@ -84,3 +66,9 @@ def sync_catalog() -> int:
             continue
         found += len(report.proposed) + len(report.applied)
     return found
+
+
+# What a function of another module does, which says what it counts.
+release_expired_holds = periodic("completions.tasks.release_expired_holds", retries=3)(sweeper.release_expired_holds)
+sum_up_usage = periodic("completions.tasks.sum_up_usage", retries=3, each_cell=True)(sums.sum_up)
+tell_changes = periodic("completions.tasks.tell_changes", retries=3, each_cell=True)(change_alerts.tell)
