@@ -217,7 +217,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
                 starts_at = form.cleaned_data["starts_at"]
                 if settings.PRICES_NEED_APPROVAL:
                     reason = form.cleaned_data["reason"]
-                    ask = partial(price_requests.ask, model, form.sheet, starts_at=starts_at, reason=reason)
+                    ask = partial(price_requests.ask, model, sheet=form.sheet, starts_at=starts_at, reason=reason)
                     text = f"Asked for a price: {form.change}."
                     self._ask(request, model, "The price", text, ask, before=form.before, reason=reason)
                 else:

@@ -21,7 +21,7 @@ from gateway_project.text import dollars
 _EXAMPLE_TOKENS = 1_000
 
 
-def ask(model: LanguageModel, sheet: RateSheet, by: User, **columns: object) -> PriceRequest:
+def ask(model: LanguageModel, by: User, sheet: RateSheet, **columns: object) -> PriceRequest:
     """Ask for a price. The catalog is locked. Raises ApprovalRefused if another one waits."""
     approvals.decline_lapsed(PriceRequest.objects.filter(model=model), by)
     if (waiting := PriceRequest.objects.filter(model=model, decision="").first()) is not None:
@@ -36,7 +36,7 @@ def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
     """Ask, as ``ask`` does, that ``before`` stays in force instead of the next price, which has not begun."""
     change = diff.describe_price_change(diff.price_values(price), diff.price_values(before))
     reason = f"Withdraws the price from {price.effective_from:%Y-%m-%d %H:%M} UTC: {change}."
-    return ask(price.model, before.sheet, by, starts_at=price.effective_from, reason=reason[:500])
+    return ask(price.model, by, before.sheet, starts_at=price.effective_from, reason=reason[:500])
 
 
 def approve(id: UUID, *, by: User) -> Price:
