@@ -189,7 +189,16 @@ class ChangeForm(DetailsForm):
     field_order = ["name", "last_day", "allowed_models", "requests_per_minute", "tokens_per_minute", "tags"]
 
     def __init__(self, key: ApiKey, *args: Any) -> None:
-        super().__init__(key.account, *args, key=key, initial=_initial(key))
+        last = key.expires_at and (key.expires_at - timedelta(microseconds=1)).astimezone(UTC).date()
+        initial = {
+            "name": key.name,
+            "last_day": last,
+            "allowed_models": "\n".join(key.allowed_models or []),
+            "tags": ", ".join(key.tags or []),
+            "requests_per_minute": key.requests_per_minute,
+            "tokens_per_minute": key.tokens_per_minute,
+        }
+        super().__init__(key.account, *args, key=key, initial=initial)
         most = rate_limits.account_limits(key.account)
         self._most = {"requests_per_minute": most.requests, "tokens_per_minute": most.tokens}
         for name, limit in self._most.items():
@@ -207,18 +216,6 @@ class ChangeForm(DetailsForm):
     @property
     def details(self) -> dict[str, Any]:
         return {**super().details, **{name: self.cleaned_data[name] for name in self._most}}
-
-
-def _initial(key: ApiKey) -> dict[str, Any]:
-    last = key.expires_at and (key.expires_at - timedelta(microseconds=1)).astimezone(UTC).date()
-    return {
-        "name": key.name,
-        "last_day": last,
-        "allowed_models": "\n".join(key.allowed_models or []),
-        "tags": ", ".join(key.tags or []),
-        "requests_per_minute": key.requests_per_minute,
-        "tokens_per_minute": key.tokens_per_minute,
-    }
 
 
 GRACES = [("0", "Immediately"), ("3600", "In 1 hour"), ("86400", "In 24 hours"), ("604800", "In 7 days")]
