@@ -110,14 +110,9 @@ def _add_system(conversation: Conversation, system: Any) -> None:
     if isinstance(system, str):
         conversation.add({"role": "system", "content": system}, Place("system"))
         return
-    place, parts = Place("system"), list[Fields]()
-    for at, block in numbered(check_array(system, "system"), "system"):
-        check_kind(block, at, ("text",))
-        parts += _text(block, at)
-        place.parts.append(at)
-        conversation.note(block, "system")
+    parts, paths = _texts(conversation, check_array(system, "system"), "system", "system")
     if parts:
-        conversation.add({"role": "system", "content": parts}, place)
+        conversation.add({"role": "system", "content": parts}, Place("system", parts=paths))
 
 
 def _add_message(conversation: Conversation, message: Any, path: str) -> None:
@@ -142,15 +137,21 @@ def _add_message(conversation: Conversation, message: Any, path: str) -> None:
 def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
     """Add an instruction that stands in the middle of the conversation. There it stays: it is about what came before."""
     given = [{"type": "text", "text": content}] if isinstance(content, str) else check_array(content, f"{path}.content")
-    place, parts = Place(path), list[Fields]()
-    for at, block in numbered(given, f"{path}.content"):
+    parts, paths = _texts(conversation, given, f"{path}.content", "messages")
+    reminders = [{**part, "text": chat_messages.as_reminder(part["text"])} for part in parts]
+    if reminders:
+        conversation.add_to_user(reminders, Place(path, parts=paths))
+
+
+def _texts(conversation: Conversation, blocks: list[Any], path: str, where: str) -> tuple[list[Fields], list[str]]:
+    """Return the parts of blocks of text, and the path of each."""
+    parts, paths = list[Fields](), list[str]()
+    for at, block in numbered(blocks, path):
         check_kind(block, at, ("text",))
-        [part] = _text(block, at)
-        parts.append({**part, "text": chat_messages.as_reminder(part["text"])})
-        place.parts.append(at)
-        conversation.note(block, "messages")
-    if parts:
-        conversation.add_to_user(parts, place)
+        parts += _text(block, at)
+        paths.append(at)
+        conversation.note(block, where)
+    return parts, paths
 
 
 def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -> None:

@@ -6,7 +6,7 @@ are refused.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from completions.inbound import tool_names
@@ -65,14 +65,9 @@ def translate(body: Fields) -> Fields:
     return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
 
 
-def first_own(tools: list[Fields]) -> str:
-    """Return the field that names the first tool of Anthropic's own; empty if there is none."""
-    return next((f"{path}.type" for path, tool in numbered(tools, "tools") if _family(tool)), "")
-
-
-def first_search(tools: list[Fields]) -> str:
-    """Return the field that names the first tool that searches the web; empty if there is none."""
-    return next((f"{path}.type" for path, tool in numbered(tools, "tools") if _family(tool) == "web_search"), "")
+def first(tools: list[Fields], families: Iterable[str] = tuple(_OWN)) -> str:
+    """Return the field that names the first tool of Anthropic's own, or of some of its families; empty if there is none."""
+    return next((f"{path}.type" for path, tool in numbered(tools, "tools") if _family(tool) in families), "")
 
 
 def searches_max(tools: list[Fields]) -> int:

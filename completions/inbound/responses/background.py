@@ -67,14 +67,8 @@ def _short_reply(response: Fields) -> bytes:
     reply = keeping.as_reply(response)
     if len(reply) <= _REPLY_BYTES_MAX:
         return reply
-    plain: Fields = {
-        "instructions": None,
-        "metadata": {},
-        "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
-        "tools": [],
-    }
-    return keeping.as_reply({**response, **plain})
+    plain: Fields = {"instructions": None, "metadata": {}, "tool_choice": "auto", "tools": []}
+    return keeping.as_reply({**response, **plain, "text": {"format": {"type": "text"}}})
 
 
 def is_ended(found: StoredResponse) -> bool:

@@ -139,7 +139,7 @@ CALLER_TOOLS = {
     ),
     "tool_search": CallerTool("tool_search_call", "arguments", others={"execution": "client"}),
 }
-AT_OPENAI = (*("web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"), "programmatic_tool_calling")
+AT_OPENAI = ["web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp", "programmatic_tool_calling"]
 WEB_SEARCH = "web_search"
 TYPES = ("function", "custom", "namespace", WEB_SEARCH, *CALLER_TOOLS)
 
