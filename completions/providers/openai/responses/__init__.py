@@ -1,9 +1,6 @@
 """OpenAI's Responses: the API with which its models continue with their reasoning. A route's ``api`` says so.
 
 POST {base_url}/responses; a stream is server-sent events that end with response.completed. Nothing is stored there: what the
-model reasoned comes encrypted, and is sent back.
-
-request   the body of the request, and what cannot be asked of this API
-items     messages as items of the input
-response  whole replies, the events of a stream, usage, errors
+model reasoned comes encrypted, and is sent back. ``request`` and ``response`` are as in each format, ``items`` translates
+messages.
 """
