@@ -44,9 +44,7 @@ def _tool(tool: Fields) -> Fields:
 
 def _message(message: Fields) -> Fields:
     calls = message.get("tool_calls")
-    if not calls or all(call.get("type") != "custom" for call in calls):
-        return message
-    return {**message, "tool_calls": [_called(call) for call in calls]}
+    return {**message, "tool_calls": [_called(call) for call in calls]} if calls else message
 
 
 def _called(call: Fields) -> Fields:

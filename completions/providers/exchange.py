@@ -161,11 +161,9 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     status, wait_seconds = interpret(response.status, body)
     status = upstream_error.meant_status(status)
     location = response.header("location") if 300 <= response.status < 400 else ""
-    reason = f"it redirects to {location}" if location else upstream_error.reason
-    reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
-    kept_reason = _without_quotations(call, reason)
-    logged = _logged(kept_reason, response.status)
-    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, logged)
+    words = f"it redirects to {location}" if location else upstream_error.reason
+    words = words or f"no reason given ({_kind(response, body)})"
+    reason, kept_reason = _reasons(call, words, response.status, "provider %s answered %s: %s", response.status)
     waits = response.header("retry-after") or wait_seconds
     wait = int(waits) if waits.isascii() and waits.isdigit() and len(waits) < 10 else None  # no date: clocks differ
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
@@ -213,9 +211,16 @@ def _kind(response: http.UpstreamResponse, body: bytes) -> str:
     return f"{described}: {page_title}" if page_title else described
 
 
-def _presentable(call: Call, text: str) -> str:
-    """Return the provider's message as staff see it: on one line of bounded length, and without keys."""
-    return _printable(call, text)[:_MESSAGE_CHARACTERS_MAX]
+def _reasons(call: Call, words: str, status: int | None, line: str, ended: object) -> tuple[str, str]:
+    """Log a provider's words. Return them as staff see them, on one line of bounded length without keys; and as they are kept.
+
+    The log has nothing of a 401, which is about our key: some providers repeat a part of it.
+    """
+    reason = _printable(call, words)[:_MESSAGE_CHARACTERS_MAX]
+    kept_reason = _without_quotations(call, reason)
+    logged = "its words are shown with the completion" if status == HTTPStatus.UNAUTHORIZED else kept_reason
+    logs.report_failure(logger, line, call.route.provider_slug, ended, logged)
+    return reason, kept_reason
 
 
 def _printable(call: Call, text: str) -> str:
@@ -225,11 +230,6 @@ def _printable(call: Call, text: str) -> str:
 
 
 _QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")
-
-
-def _logged(reason: str, status: int | None) -> str:
-    """Return what the log has of a reason: nothing of a 401, which is about our key. Some providers repeat a part of it."""
-    return "its words are shown with the completion" if status == HTTPStatus.UNAUTHORIZED else reason
 
 
 def _without_quotations(call: Call, reason: str) -> str:
@@ -242,15 +242,13 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     """Return the failure for ``error``, which ended the exchange: an OutboundError, EventTooLarge or UnusableResponse."""
     if isinstance(error, http.Interrupted):
         return interruption(error, upstream_worked=upstream_worked or error.is_sent)
-    reason = _presentable(call, str(error))
-    kind_of_error, kept_reason = type(error).__name__, _without_quotations(call, reason)
-    logged = _logged(kept_reason, getattr(error, "status", None))
-    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, logged)
+    kind_of_error, status = type(error).__name__, error.status if isinstance(error, InBandError) else None
+    reason, kept_reason = _reasons(call, str(error), status, "provider %s broke off (%s): %s", kind_of_error)
     # The size of a reply that was too large, if the request may be the reason; otherwise the provider failed.
     is_too_large = isinstance(error, http.ResponseTooLarge) and call.request.fields.get("logprobs")
-    key_refusal, status = None, None
+    key_refusal = None
     if isinstance(error, InBandError):
-        status, meant = error.status, error.error.meant_status(error.status)
+        meant = error.error.meant_status(error.status)
         api_error, kind = _status_error(call, meant, error.error), base.failure_kind(meant)
         key_refusal = _key_refusal(meant, reason, reason)
     else:
