@@ -37,9 +37,6 @@ def _enqueue(request: HttpRequest, send: Callable[[], object]) -> None:
         messages.warning(request, "The queue is unavailable. The rankings update within the hour.")
 
 
-# --- Mapping of names ------------------------------------------------------------------------------------------------
-
-
 def _fetched_sources() -> list[Source]:
     return [spec.source for spec in registry.fetched_specs()]
 
@@ -155,9 +152,6 @@ def _waiting(chosen: list[Source], searched: str) -> list[dict[str, Any]]:
     return [waiting for _, waiting in sorted(found, key=lambda pair: pair[0])]
 
 
-# --- Profiles of models ---------------------------------------------------------------------------------------------
-
-
 @admin.register(Profile)
 class ProfileAdmin(RecordedAdmin):
     """Profiles of the operator's own models can be changed; those of the curated file follow the file."""
@@ -173,9 +167,6 @@ class ProfileAdmin(RecordedAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Profile | None = None) -> bool:
         is_ours_to_change = obj is None or obj.pk not in mapping.curated_ids()
         return is_ours_to_change and super().has_change_permission(request, obj)
-
-
-# --- The sources -----------------------------------------------------------------------------------------------------
 
 
 def _with_condition(states: Iterable[SourceState]) -> list[Any]:
@@ -283,9 +274,6 @@ class StandingAdmin(ReadOnlyAdmin):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         return lookup == "snapshot__id__exact" or super().lookup_allowed(lookup, value, request)
-
-
-# --- Published entries ---------------------------------------------------------------------------------------------
 
 
 @admin.register(Entry)

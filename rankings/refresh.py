@@ -106,9 +106,6 @@ def _lock(source: Source) -> Iterator[bool]:
             cell.execute("SELECT pg_advisory_unlock(%s, %s)", key)
 
 
-# --- Fetching --------------------------------------------------------------------------------------------------------
-
-
 def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
     spec = registry.fetched_spec(state.source)
     access, last = spec.access(), mapping.latest_snapshot(spec.source)
@@ -172,9 +169,6 @@ def _fingerprint(fetched: FetchedSnapshot) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-# --- Checking --------------------------------------------------------------------------------------------------------
-
-
 def _doubt(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> str:
     """Return why the run must be held back, or an empty text. Raises ImplausibleData for what can never be published."""
     if fetched.doubt and not options.accepts_fewer:
@@ -200,9 +194,6 @@ def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: 
             raise ImplausibleData(f"{board} has {counts[Category(board)]} rows, and had {before}")
     if fetched.as_of and fetched.as_of < last.as_of:
         raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, older than what we have")
-
-
-# --- Storing ---------------------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
@@ -294,9 +285,6 @@ def _failed(state: SourceState, mark: str, failure: SourceFailed | FetchFailed) 
 
 def _jittered(wait: timedelta) -> timedelta:
     return wait * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  no secret
-
-
-# --- Publishing ------------------------------------------------------------------------------------------------------
 
 
 def _publish(snapshot: Snapshot, standings: int) -> RefreshOutcome:

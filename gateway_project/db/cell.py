@@ -65,8 +65,6 @@ class ByCell(dict[int, Value]):
         return self.setdefault(number, self._make(number))
 
 
-# --- The cells that this process knows --------------------------------------------------------------------------------
-
 READ_SECONDS = 5  # after which all processes know a new cell
 _EAGER_SECONDS = 0.5  # between two reads for a cell that is not known
 
@@ -121,8 +119,6 @@ def _read_again_after(seconds: float) -> None:
         if is_first or not pool.is_unavailable(error):
             raise
 
-
-# --- Django's connections ---------------------------------------------------------------------------------------------
 
 _of_connections: "WeakKeyDictionary[psycopg.Connection[Any], int]" = WeakKeyDictionary()  # those that left the first cell
 

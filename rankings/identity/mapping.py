@@ -35,9 +35,6 @@ class ChosenStanding:
     method: Alias.Method
 
 
-# --- Names ---------------------------------------------------------------------------------------------------------
-
-
 def _alias_keys(standing: Standing) -> list[_Key]:
     """Return the keys under which an alias of this standing may have been written, the most specific first."""
     is_of_aa = standing.key_kind == "aa_id"
@@ -48,9 +45,6 @@ def _alias_keys(standing: Standing) -> list[_Key]:
 
 def _folded(kind: str, key: str) -> _Key:
     return kind, key.casefold() if kind == "hf_repo" else key  # the Hub's names ignore case
-
-
-# --- The curated file ----------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
@@ -85,9 +79,6 @@ def _curated(model_id: str, table: dict[str, Any]) -> Iterator[Alias]:
         source, _, kind = where.partition(".")
         for name in names:
             yield Alias(source=source, key_kind=kind, external_key=name, model_id=model_id, method=Alias.Method.CURATED)
-
-
-# --- Rules ---------------------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
@@ -132,9 +123,6 @@ def _reconcile(existing: Any, wanted: Iterable[Alias]) -> int:
     before = Alias.objects.count()
     Alias.objects.bulk_create(missing.values(), ignore_conflicts=True)
     return changed + Alias.objects.count() - before
-
-
-# --- Reading the mapping -------------------------------------------------------------------------------------------
 
 
 def chosen_standings(snapshot: Snapshot) -> dict[Category, dict[str, ChosenStanding]]:

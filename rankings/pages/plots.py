@@ -129,9 +129,6 @@ def history_plot(days: Sequence[tuple[date, int]], frame: Frame) -> Plot:
     )
 
 
-# --- The frontier -------------------------------------------------------------------------------------------------
-
-
 def frontier(data: Sequence[Datum]) -> list[int]:
     """Return the indexes of the data that no other beats by more y for the same x or less, by rising x."""
     best: list[int] = []
@@ -145,9 +142,6 @@ def _steps(points: Sequence[Point], frame: Frame) -> str:
     """Return a line that goes right from each point and up to the next one, and then to the edge."""
     corners = [f"{point.left},{before.top} {point.left},{point.top}" for before, point in pairwise([points[0], *points])]
     return f"{' '.join(corners)} {frame.right},{points[-1].top}"
-
-
-# --- Axes ---------------------------------------------------------------------------------------------------------
 
 
 def _linear(low: float, high: float, start: float, end: float) -> Scale:
@@ -173,9 +167,6 @@ def _round_dollars(low: float, high: float, frame: Frame) -> list[float]:
     digits = [1] if high - low > frame.decades_max else [1, 2, 5]
     candidates = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
     return [dollars for dollars in candidates if low <= math.log10(dollars) <= high]
-
-
-# --- Labels -------------------------------------------------------------------------------------------------------
 
 
 def _unlabelled(datum: Datum, x: Scale, y: Scale) -> Point:

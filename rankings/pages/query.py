@@ -82,9 +82,6 @@ def is_offered(query: RankingsQuery, makers: Collection[str], models: int) -> bo
     )
 
 
-# --- Addresses ----------------------------------------------------------------------------------------------------
-
-
 def address(query: RankingsQuery, **changes: Any) -> str:
     """Return the address of the page that shows the query, with these changes."""
     return reverse("ranking-page") + _query_string(replace(query, **changes))
@@ -109,9 +106,6 @@ def _query_string(query: RankingsQuery) -> str:
         if value != getattr(filters.DEFAULTS, attribute) or (has_order and name in _ORDER):
             given[name] = "true" if value is True else value
     return f"?{urlencode(given)}" if given else ""
-
-
-# --- The form, the headings, the pager ------------------------------------------------------------------------------
 
 
 _CHECKS = {

@@ -66,9 +66,6 @@ def _render_error(status: int, message: str) -> bytes:
     return render_to_string("rankings/error.html", {"error": {"status": status, "message": message}}).encode()
 
 
-# --- The list -----------------------------------------------------------------------------------------------------
-
-
 @_public
 def ranking(request: HttpRequest) -> HttpResponseBase:
     """Show the list. It takes the parameters of GET /api/rankings; an error in them is shown beside the form."""
@@ -130,9 +127,6 @@ def _without_quality(query: RankingsQuery) -> RankingsQuery:
     return replace(query, sort_by="price", sort_order="asc")
 
 
-# --- A model ------------------------------------------------------------------------------------------------------
-
-
 @_public
 def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     """Show one model and explain its score on one board, as ``source`` and ``board`` choose. An alias leads to its model."""
@@ -187,9 +181,6 @@ def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
     ranks = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
     days = list(ranks.order_by("-day")[:HISTORY_DAYS])
     return [each for each in days if not each.series or not days[0].series or each.series == days[0].series]
-
-
-# --- Beside the entries ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

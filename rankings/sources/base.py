@@ -30,9 +30,6 @@ T = TypeVar("T")
 READER = "1"
 
 
-# --- What reading a source returns -----------------------------------------------------------------------------------
-
-
 class Unchanged(Exception):
     """Raised by a reader when the source still has the revision that was read last."""
 
@@ -51,9 +48,6 @@ class FetchedSnapshot:
     stopped: Mapping[Category, str] = field(default_factory=dict)  # the boards that the source refuses, and how; they stay
     boards: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of ``models.Snapshot``, from ``refresh``
     unread: Collection[Category] = ()  # the boards that this gateway does not ask for
-
-
-# --- What a source is ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -181,9 +175,6 @@ class FetchedSourceSpec(SourceSpec):
 
     def may_be_shown(self) -> bool:
         return bool(self.key.value) or not self.needs_key
-
-
-# --- What several sources need ---------------------------------------------------------------------------------------
 
 
 def read_boards(boards: Iterable[Category], read: Callable[[Category], T]) -> tuple[dict[Category, T], dict[Category, str]]:

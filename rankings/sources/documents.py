@@ -76,9 +76,6 @@ class SourceClient:
         return document is not None
 
 
-# --- Values -------------------------------------------------------------------------------------------------------------
-
-
 def finite(value: Any, what: str, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:
     """Return a number within its bounds. Raises ImplausibleData, also for ``True`` and for a text that looks like a number."""
     number = optional(value)

@@ -67,9 +67,6 @@ def read(run: SourceRun) -> FetchedSnapshot:
     )
 
 
-# --- Models ------------------------------------------------------------------------------------------------------
-
-
 def _models(client: SourceClient) -> list[dict[str, Any]]:
     """Return every model. Older replies have no ``links`` and hold all models."""
     found: list[dict[str, Any]] = []
@@ -138,9 +135,6 @@ def _price(value: Any) -> str | None:
         return None
     is_price = 0 <= price <= PRICE_USD_MAX and price.as_tuple().exponent >= -40  # type: ignore[operator]
     return f"{(price * 1_000_000).normalize():f}" if is_price else None
-
-
-# --- Tokens ------------------------------------------------------------------------------------------------------
 
 
 def _tokens_body(client: SourceClient, last_day: date, category: str | None) -> dict[str, Any]:
