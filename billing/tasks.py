@@ -66,7 +66,7 @@ def forget_old_acts() -> int:
     return log.delete_old(pool.database_time())
 
 
-# What a function of another module does, which says what it counts.
+# Tasks that are one function of another module, whose docstring says what it counts.
 _in_each_cell = partial(periodic, retries=3, each_cell=True)
 
 refund_closed_accounts = _in_each_cell("billing.tasks.refund_closed_accounts")(closing.refund_closed)

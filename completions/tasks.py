@@ -68,7 +68,7 @@ def sync_catalog() -> int:
     return found
 
 
-# What a function of another module does, which says what it counts.
+# Tasks that are one function of another module, whose docstring says what it counts.
 release_expired_holds = periodic("completions.tasks.release_expired_holds", retries=3)(sweeper.release_expired_holds)
 sum_up_usage = periodic("completions.tasks.sum_up_usage", retries=3, each_cell=True)(sums.sum_up)
 tell_changes = periodic("completions.tasks.tell_changes", retries=3, each_cell=True)(change_alerts.tell)
