@@ -23,7 +23,7 @@ SEARCH_CHARACTERS_MAX = 100
 _DEPTH_MAX = 7
 _COMPLETIONS = ("chat/", "messages", "responses", "quote", "completions", "generation", "embeddings")
 # How the paths of each group begin; a path belongs to the first that fits.
-_GROUPS = {
+_GROUPS: dict[str, str | tuple[str, ...]] = {
     "Completions": tuple(f"/v1/{beginning}" for beginning in _COMPLETIONS),
     "Models and usage": "/v1/",
     "Balance and ledger": "/api/billing/",

@@ -1,11 +1,10 @@
 """A request that the gateway sends."""
 
 import time
-from types import SimpleNamespace
 
 from gateway_project.net import http
 
-DEADLINES = SimpleNamespace(connect_seconds=60, first_byte_seconds=60, idle_seconds=60, total_seconds=60)
+DEADLINES = http.Deadlines(connect_seconds=60, first_byte_seconds=60, idle_seconds=60, total_seconds=60)
 
 
 def post(url, body=b"{}", seconds=60.0):
