@@ -227,7 +227,7 @@ def _read_where(by_cell: dict[int, set[str]]) -> dict[str, Any]:
         rows = ApiKey.objects.filter(pk__in=ids).annotate(now=Now()).only("pk", "digest", "former_digests", "account_id")
         try:
             with cell.use(number):
-                keys = pool.read(partial(list, rows))
+                keys: list[Any] = pool.read(partial(list, rows))
         except pool.UNAVAILABLE as error:
             if not cell.are_several():
                 raise
