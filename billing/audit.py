@@ -481,7 +481,7 @@ INVARIANTS = [
         )
         """,
     ),
-    # What staff took back by hand is not taken back once more when the processor reports it (``payments.booking``).
+    # An amount that staff took back by hand is not taken back once more when the processor reports it (``payments.booking``).
     Invariant(
         "payments_are_booked_as_paid",
         "A paid payment has one CREDIT_PURCHASE of its amount and time. Its refunds and disputes sum to what was taken back of"

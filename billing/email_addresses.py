@@ -15,14 +15,14 @@ CHARACTERS_MAX = 254  # of a possible address; also what limits and log lines te
 
 
 def canonical(typed: str) -> str:
-    """Return the address as the user's row has it. What has no possible domain is "", so that it has no limit of its own."""
+    """Return the address as the user's row has it. One without a possible domain is "", so that it has no limit of its own."""
     name, at, domain = unicodedata.normalize("NFKC", typed[:CHARACTERS_MAX]).strip().lower().rpartition("@")
     known = canonical_domain(domain) if at else domain
     return f"{name}{at}{known}" if known else ""
 
 
 def canonical_domain(domain: str) -> str:
-    """Return the domain in ASCII, or "" if it cannot be one. What is in ASCII already has no other spelling."""
+    """Return the domain in ASCII, or "" if it cannot be one. An ASCII name has no other spelling."""
     if domain.isascii():
         return domain.lower()
     import idna

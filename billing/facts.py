@@ -1,4 +1,4 @@
-"""What operators watch of the ledger and its holds; ``gateway_project.monitoring.facts`` collects them."""
+"""Metrics of the ledger and its holds; ``gateway_project.monitoring.facts`` collects them."""
 
 from gateway_project.monitoring.facts import Fact, last_end_statement, last_result_statement
 

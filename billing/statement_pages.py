@@ -41,7 +41,7 @@ class StatementForm(ListForm):
 
     @property
     def entry_filter(self) -> EntryFilter:
-        """What a valid form selects."""
+        """The selection of a valid form."""
         given = {name: self.cleaned_data[name] or None for name in ("type", "key", "model")}
         return EntryFilter(given["type"], given["key"], self.begin, self.end, given["model"])
 

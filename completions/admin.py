@@ -140,7 +140,7 @@ class IncidentUpdateInline(NamedTimesMixin, admin.TabularInline):
 
 @admin.register(Incident)
 class IncidentAdmin(RecordedAdmin):
-    """What the status page tells everybody."""
+    """An incident on the status page."""
 
     list_display = ("title", "impact", "began_at", "ended_at")
     list_filter = ("impact",)

@@ -8,7 +8,7 @@ TABLES = {
     " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "stored_response": "SELECT account_id, stored_bytes FROM completions_storedresponse"
     " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
-    # What the estimates of the sweeper charged too much, and was given back when the settlement came.
+    # The amount that the sweeper's estimates charged too much, given back when the settlement came.
     "overcharge": "SELECT account_id, metadata ->> 'completionId' AS completion_id, reference, amount_nanos AS returned_nanos"
     " FROM billing_ledgerentry WHERE NOT (type = 'USAGE_DEBIT') AND reference LIKE 'overcharge:%%'"
     " AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)",
@@ -46,7 +46,7 @@ LATE_IDS = [
 
 # A tier without rates costs what the standard one does.
 _TIER = "CASE WHEN rates @> jsonb_build_array(jsonb_build_object('tier', service_tier)) THEN service_tier ELSE '' END"
-# Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. What it is to cost
+# Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. Its due cost
 # is computed as ``RateSheet`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
 CHARGES = SharedQuery(
     f"""

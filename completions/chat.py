@@ -1,7 +1,7 @@
 """Values that the layers pass on: a chat request, its offers, and the reply. Frozen, and independent of Django.
 
-Only two change: a ``RequestBody``, which is released while its request waits for a provider, and an ``UpstreamHead``. What
-every request makes anew is a struct, which costs no Python call.
+Only two change: a ``RequestBody``, which is released while its request waits for a provider, and an ``UpstreamHead``. An
+object that each request makes is a struct, which costs no Python call.
 """
 
 import math
@@ -26,7 +26,7 @@ _KEPT_MEMBERS_MAX = 8
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What the messages contain, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
+    """The content of the messages, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
 
     ``prompt_tokens_max`` bounds the tokens of the messages' text: its bytes of UTF-8, plus an allowance for the chat template.
     A file is a document, a sound, or an image of a size that the caller chose: its tokens cannot be estimated.
@@ -151,7 +151,7 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
 
 
 class Labels(msgspec.Struct, frozen=True):
-    """What the caller says of a request for its own books: the id of its end user, and tags by name. None: not said."""
+    """The caller's own labels of a request: the id of its end user, and tags by name. None: not said."""
 
     end_user: str | None = None
     tags: dict[str, str] | None = None
@@ -172,7 +172,7 @@ class Reasoning(msgspec.Struct, frozen=True):
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What a request for embeddings has embedded: ``number`` texts, or lists of tokens where ``are_tokens``.
+    """The inputs of a request for embeddings: ``number`` texts, or lists of tokens where ``are_tokens``.
 
     ``is_single``: the field has one of them, and not a list of them. ``dimensions``, of each embedding: None for as many as the
     model makes.
@@ -247,7 +247,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ModelRules(msgspec.Struct, frozen=True):
-    """What a provider takes for a model. The defaults refuse nothing; ``providers.model_rules`` has the known models.
+    """The rules of a provider for a model. The defaults refuse nothing; ``providers.model_rules`` has the known models.
 
     ``forced_tools``: a choice of tools may force a call; with ``thinks_when_forced`` of a model that thinks, too.
     ``thinks_unasked``: it thinks, or may, where nothing is said. ``thinking_off``: what keeps it from that; "between_tools"
@@ -311,7 +311,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What is offered under a model id now: its price, its limits, and the routes to it.
+    """The offer under a model id now: its price, its limits, and the routes to it.
 
     ``preamble_tokens_max`` is the most tokens a provider of one of the routes adds to a prompt with tools, or with a format for
     the reply.

@@ -1,4 +1,4 @@
-"""What operators watch of completions; ``gateway_project.monitoring.facts`` collects them."""
+"""Metrics of completions; ``gateway_project.monitoring.facts`` collects them."""
 
 from django.conf import settings
 
@@ -68,7 +68,7 @@ FACTS = [
         "SELECT provider_id, count(*) FILTER (WHERE rests_until > now()) FROM completions_route GROUP BY provider_id",
         ("provider",),
     ),
-    # A process with requests for it asks at least once a minute, and writes each refusal. What is older may be of another key.
+    # A process with requests for it asks at least every minute, and writes each refusal. An older one may be of another key.
     Fact(
         "gateway_provider_key_refused",
         "1 for a provider that refused the gateway's API key within the last three minutes.",

@@ -128,7 +128,7 @@ def _child(tracer: Tracer, name: str, kind: SpanKind, facts: dict[str, Any]) -> 
 
 
 def _fail(span: Span, error: BaseException, *, is_fault: bool) -> None:
-    """Say why, without messages: they may quote the request. What the caller did wrong is no fault of the step."""
+    """Say why, without messages: they may quote the request. A caller's mistake is no fault of the step."""
     if isinstance(error, ProviderFailed):
         span.set_attribute("error.type", error.kind.name.lower())
         if error.status:

@@ -1,4 +1,4 @@
-"""What the apps stand on: configuration, addresses, errors, and access to databases, networks and the web framework.
+"""The base of the apps: configuration, addresses, errors, and access to databases, networks and the web framework.
 
 The apps import each other downwards only, and this package imports none of them:
 

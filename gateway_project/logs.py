@@ -1,7 +1,7 @@
 """Log lines: their format, the id of the request that each belongs to, and the failures that the request's own line tells.
 
 A request has one line, written when its reply is complete (``gateway_project.web.request_log``), which tells what failed on the
-way to it. What fails without a request, or after its line, gets a line of its own.
+way to it. A failure without a request, or after its line, gets a line of its own.
 """
 
 import logging
@@ -56,7 +56,7 @@ def configuration(*, is_readable: bool) -> dict[str, Any]:
 
 
 class RequestLine:
-    """What a request's line will tell besides its reply: the id, the failures on the way, and why the request failed."""
+    """The content of a request's line besides its reply: the id, the failures on the way, and why the request failed."""
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id

@@ -81,7 +81,7 @@ shared = CollectorRegistry()
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _writes_regularly = False
-# What was counted and not written yet, by metric and labels.
+# The counts that are not written yet, by metric and labels.
 _counted: defaultdict[tuple[Counter, tuple[object, ...]], int] = defaultdict(int)
 _timed: defaultdict[tuple[Histogram, tuple[str, ...]], list[float]] = defaultdict(list)  # seconds
 

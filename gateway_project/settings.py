@@ -259,7 +259,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# What one member of staff may issue as SUPPORT_CREDIT: each time, in a UTC day, and to one account in a day without approval.
+# The limits on SUPPORT_CREDIT of one member of staff: each time, in a UTC day, and to one account in a day without approval.
 SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
 SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
     "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
@@ -391,7 +391,7 @@ PAYMENT_CENTS_MAX = environment.integer("GATEWAY_PAYMENT_CENTS_MAX", 100_000, mi
 PAYMENT_PRESETS_CENTS = environment.integers(
     "GATEWAY_PAYMENT_PRESETS_CENTS", "1000, 2500, 5000, 10000", minimum=50, maximum=99_999_999
 )
-# On invoices: the tax that an amount includes. What an account is credited does not depend on it.
+# On invoices: the tax that an amount includes. The credit of an account does not depend on it.
 TAX_PERCENT = environment.percent("GATEWAY_TAX_PERCENT", maximum=100)
 TAX_NAME = environment.text("GATEWAY_TAX_NAME", "VAT")
 CLOSING_REFUNDS = environment.boolean("GATEWAY_CLOSING_REFUNDS", default=True)
@@ -486,7 +486,7 @@ RANKINGS_SPEED_STREAMS_MIN = environment.integer("GATEWAY_RANKINGS_SPEED_STREAMS
 
 AUDIT_REPEAT_DAYS = environment.integer("GATEWAY_AUDIT_REPEAT_DAYS", 30, minimum=0, maximum=3_650)
 
-# What is dropped after a time: see completions.retention. The ledger never is.
+# Data that is deleted after a time: see completions.retention. The ledger never is.
 RETENTION_DETAIL_DAYS = environment.integer("GATEWAY_RETENTION_DETAIL_DAYS", None, minimum=35, maximum=36_500)
 RETENTION_USAGE_DAYS = environment.integer("GATEWAY_RETENTION_USAGE_DAYS", None, minimum=62, maximum=36_500)
 RETENTION_REFUSAL_DAYS = environment.integer("GATEWAY_RETENTION_REFUSAL_DAYS", 30, minimum=1, maximum=3_650)

@@ -112,7 +112,7 @@ class Alias(models.Model):
 
 
 class Profile(models.Model):
-    """What identity and the formula need to know of a model, and the catalog does not have."""
+    """Facts about a model for identity and the formula, which the catalog does not have."""
 
     model = models.OneToOneField(LanguageModel, primary_key=True, on_delete=models.CASCADE, related_name="+")
     open_weights = models.BooleanField(default=False)

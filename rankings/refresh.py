@@ -255,7 +255,7 @@ def _delete_old(newest: Snapshot) -> None:
 
 
 def _succeeded(state: SourceState, validators: dict[str, object], fetched: FetchedSnapshot | None = None) -> None:
-    """Store the success. What was held back before is no longer what the source says."""
+    """Store the success. A value held back before is no longer the source's."""
     _held(state.source).delete()
     now = pool.database_time()
     state.last_success_at = state.last_attempt_at = now
@@ -266,7 +266,7 @@ def _succeeded(state: SourceState, validators: dict[str, object], fetched: Fetch
 
 
 def _failed(state: SourceState, mark: str, failure: SourceFailed | FetchFailed) -> RefreshOutcome:
-    """Store the reason and the time of the next attempt. What is published stays."""
+    """Store the reason and the time of the next attempt. The published rankings stay."""
     now = pool.database_time()
     wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence)
     if isinstance(failure, SourceFailed):

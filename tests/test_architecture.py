@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
 PRODUCT_LINES_MAX = 73_300  # without migrations; only ever lowered: a feature pays for itself
-REMARKS_SHARE_MAX = 0.105  # of docstrings and comments in these lines
+REMARKS_MAX, REMARKS_SHARE_MAX = 7_570, 0.12  # lines of docstrings and comments; their share in these lines
 DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
 PRIVATE_NAMES_MAX = 149  # of the product that tests touch, mostly to empty what a process remembers; only ever lowered
@@ -78,7 +78,7 @@ def test_the_product_stays_small_enough_to_be_read():
     texts = [path.read_text() for path in product_files()]
     lines = sum(len(text.splitlines()) for text in texts)
     assert lines <= PRODUCT_LINES_MAX
-    assert sum(map(count_remarks, texts)) <= REMARKS_SHARE_MAX * lines
+    assert sum(map(count_remarks, texts)) <= min(REMARKS_MAX, REMARKS_SHARE_MAX * lines)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What owners see and do of the account as a whole: its settings.
+"""Pages of the account as a whole: its settings.
 
 - ``activity``    what was done to the account, in the words of its owners
 - ``closing``     closes an account and opens it again; pays back what is left; erases personal data some time after

@@ -1,4 +1,4 @@
-"""What was done to an account, as its owners may read it: who, what, when and from where.
+"""The acts on an account, as its owners may read them: who, what, when and from where.
 
 Of support staff they see no reasons, tickets, values and addresses, nor requests that wait for a second person.
 """

@@ -1,6 +1,6 @@
 """/dashboard/settings/: what owners see and do of the account as a whole, which emails its members get, and the export.
 
-An owner closes the account in two steps and with the password, and opens it again. What was done to the account has filters,
+An owner closes the account in two steps and with the password, and opens it again. The acts on the account have filters,
 and the CSV file of exactly what is filtered.
 """
 

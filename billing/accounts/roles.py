@@ -1,4 +1,4 @@
-"""What each role may do in an account. All pages and functions of the dashboard look it up in ``PERMISSIONS``."""
+"""The permissions of each role in an account. All pages and functions of the dashboard look it up in ``PERMISSIONS``."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from billing.models import Account, Membership, Role, User
 
 
 class Permission(Enum):
-    """What only some roles may do. The value completes the sentence "Your role cannot ...".
+    """An act that only some roles may do. The value completes the sentence "Your role cannot ...".
 
     Every member sees the balance, spending, keys, requests, the statement, its CSV file and the other members, and may leave.
     """

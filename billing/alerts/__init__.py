@@ -1,4 +1,4 @@
-"""What members are warned of: the balance is low, a key comes near its limit, a payment or an automatic top-up failed.
+"""The alerts of members: the balance is low, a key comes near its limit, a payment or an automatic top-up failed.
 
 An alert is a row, written in the transaction of what it is about: ``billing.ledger.movements`` finds those of a low balance.
 Its deliveries by mail and to webhook endpoints follow in the background, each until it arrives or is given up.

@@ -34,7 +34,7 @@ class EndpointRefused(Exception):
 
 
 def check_url(url: str) -> None:
-    """Raises EndpointRefused for an address that nothing may be sent to. What its name leads to is checked at each attempt."""
+    """Raises EndpointRefused for an address that nothing may be sent to. The address of its name is checked at each attempt."""
     if not url.isascii() or not url.isprintable() or " " in url:
         raise EndpointRefused("The address must be ASCII, without spaces.")
     parts = web_addresses.parse(url)

@@ -1,4 +1,4 @@
-"""What an alert says: as the JSON of webhooks, and in words for pages and mails. Pure."""
+"""The text of an alert: as the JSON of webhooks, and in words for pages and mails. Pure."""
 
 from datetime import UTC
 from typing import Any, NamedTuple

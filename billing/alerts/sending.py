@@ -35,7 +35,7 @@ _UNWRITABLE = Attempt(0, "it cannot be written: the gateway's log says why", is_
 
 @dataclass(frozen=True)
 class _Request:
-    """What is needed to send a webhook, read before: while servers answer there are no queries."""
+    """All data for sending a webhook, read before: while servers answer there are no queries."""
 
     url: str
     headers: dict[str, str]

@@ -1,4 +1,4 @@
-"""What billing contributes to the support desk.
+"""Billing's part of the support desk.
 
 - ``search``    finds accounts, people, ledger entries and holds
 - ``sections``  holds, ledger, members and acts of staff on an account's page

@@ -1,4 +1,4 @@
-"""What billing shows of an account: its open holds, the ledger, the members, alerts and the acts of staff."""
+"""Billing's sections of an account's page: its open holds, the ledger, the members, alerts and the acts of staff."""
 
 from typing import Any
 

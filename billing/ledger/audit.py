@@ -1,4 +1,4 @@
-"""What an invariant is, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
+"""Invariants, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
 
 Each app names its own in the method ``audit`` of its ``apps.py``. One query checks one for all accounts. First the violating
 rows are counted, in parallel and in one scan for all that share a query. They are read only where the count is not zero. A
@@ -29,7 +29,7 @@ _LONGEST_TIME = timedelta(hours=6)
 
 
 class ViolationKind(StrEnum):
-    """What a violation of an invariant means."""
+    """The meaning of a violation of an invariant."""
 
     UNTRUE = "untrue"  # the rows contradict each other
     OVERDUE = "overdue"  # the rows agree, but work is late
@@ -46,7 +46,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True)
 class Scope:
-    """What is checked: everything, one account, or some days of all accounts: from ``since`` until before ``until``."""
+    """The checked part: everything, one account, or some days of all accounts: from ``since`` until before ``until``."""
 
     account_id: UUID | None = None
     since: date | None = None

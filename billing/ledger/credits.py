@@ -1,4 +1,4 @@
-"""What is left of each credit of an account, and its credit notes. Credits are used first in, first out, whoever gave them.
+"""The rest of each credit of an account, and its credit notes. Credits are used first in, first out, whoever gave them.
 
 The rest of the balance belongs to the newest credits. So this reads no entries of usage, of which there may be millions.
 """
@@ -27,7 +27,7 @@ class Credit:
 
     @property
     def left_nanos(self) -> int:
-        """The most that a refund or a correction may take back, used or not."""
+        """The maximum that a refund or a correction may take back, used or not."""
         return self.entry.amount_nanos - self.returned_nanos
 
     @property

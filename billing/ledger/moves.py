@@ -14,7 +14,7 @@ from gateway_project.activity.models import Activity
 from gateway_project.cells import directory, moving
 from gateway_project.db import cell
 
-# What only changes under the lock of the account: all of it is the same on both sides.
+# Columns that change only under the lock of the account: all of it is the same on both sides.
 _DIGEST = f"""
     SELECT account::text, (
         SELECT {signed_days.DIGEST} FROM (

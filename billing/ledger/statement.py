@@ -1,4 +1,4 @@
-"""What an account has, and its ledger entries: as plain values for pages, and streamed as a CSV file."""
+"""The balance of an account, and its ledger entries: as plain values for pages, and streamed as a CSV file."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

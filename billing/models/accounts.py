@@ -114,7 +114,7 @@ class Account(OwnedModel):
 
 
 class Role(models.TextChoices):
-    """What a member is in an account. ``accounts.roles`` says what each role may do there."""
+    """The role of a member in an account. ``accounts.roles`` says what each role may do there."""
 
     OWNER = "OWNER", "Owner"
     DEVELOPER = "DEVELOPER", "Developer"

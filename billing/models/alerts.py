@@ -1,4 +1,4 @@
-"""What members are told: alerts, their deliveries, and webhook endpoints."""
+"""News for members: alerts, their deliveries, and webhook endpoints."""
 
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
@@ -14,7 +14,7 @@ from gateway_project.text import web_addresses
 
 
 class AccountAlert(OwnedModel):
-    """What members are to know: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
+    """News for members: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
 
     kept = Kept("alerts", DELETED)
 

@@ -41,7 +41,7 @@ class WaitingAct(models.Model):
 
     @property
     def what(self) -> str:
-        """What is asked for, such as "credit of $200.00"."""
+        """The object of a request, such as "credit of $200.00"."""
         raise NotImplementedError
 
     @property

@@ -26,7 +26,7 @@ class AuditedDay(OwnedModel):
 
 
 class AuditedLedger(OwnedModel):
-    """What an account booked up to the end of a signed day on which it booked something, and a digest of these entries."""
+    """The sums of an account up to the end of a signed day on which it booked something, and a digest of the entries."""
 
     kept = Kept("It has digests of the ledger.", BOOKS)
     moves = False  # so that a signed day stays what it was

@@ -76,7 +76,7 @@ class LedgerEntry(OwnedModel):
 
     @property
     def title(self) -> str:
-        """What the entry is, as people read it."""
+        """The kind of the entry, as people read it."""
         if returned := self._RETURNED.get(self.reference.partition(":")[0]):
             return returned
         return {

@@ -13,14 +13,14 @@ from gateway_project.cells.models import Reference
 from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import BOOKS, DELETED, Kept, OwnedModel
 
-# What the numbers of an account's receipts and statements begin with.
+# The first part of the numbers of an account's receipts and statements.
 END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)
 
 
 class Payment(ReferredModel):
-    """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
+    """An amount to pay, written before the processor hears of it: the only source of amount, currency and account.
 
-    What the processor reports is compared with it. Only ``payments.booking`` changes what is paid, refunded and booked.
+    The processor's report is compared with it. Only ``payments.booking`` changes what is paid, refunded and booked.
     """
 
     kept = Kept("payments", BOOKS)

@@ -67,7 +67,7 @@ class User(AbstractUser):
 
 
 class SignInLimit(models.Model):
-    """What attempts to sign in have used up of one limit; ``sign_in.limits`` has the only statements."""
+    """The state of one limit on attempts to sign in; ``sign_in.limits`` has the only statements."""
 
     digest = models.CharField(max_length=64, primary_key=True, db_collation="C", help_text="SHA-256 of what is limited.")
     full_at = models.DateTimeField(db_index=True, help_text="When the whole burst is available again.")

@@ -21,6 +21,6 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``pages``             /dashboard/billing/...: balance, payments, receipts, automatic top-ups; ``page_urls`` are all addresses
 
 The processor is asked, and never believed on its word about a payment: an event says only that something happened to a payment.
-What happened is read from the processor, compared with the Payment row, and booked as the difference to what is booked already.
+The new state is read from the processor, compared with the Payment row, and booked as the difference to what is booked already.
 So events may come twice, late or in any order.
 """

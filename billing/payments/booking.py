@@ -37,7 +37,7 @@ _ATTEMPTS_MAX = 5
 
 @dataclass(frozen=True)
 class Booked:
-    """What a report led to, in words, for the record of the event."""
+    """The effect of a report, in words, for the record of the event."""
 
     outcome: PaymentEvent.Outcome
     note: str = ""
@@ -204,7 +204,7 @@ def describe_payer(account: Account) -> dict[str, str]:
 def _take_back(account: Account, payment: Payment, report: Report) -> list[str]:
     """Debit what the processor took back and the ledger does not have yet. The total is never more than was paid.
 
-    What staff took back by hand, and a later report up to that amount, are taken for the same money.
+    An amount that staff took back by hand, and a later report up to it, are taken for the same money.
     """
     before_cents = _taken_back_cents(payment)
     if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):

@@ -1,4 +1,4 @@
-"""What the gateway asks of a processor of payments, and what a processor reports. Amounts are whole cents."""
+"""The interface of a processor of payments, and its reports. Amounts are whole cents."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -112,7 +112,7 @@ class Processor(Protocol):
 
     @property
     def webhook_secret(self) -> str:
-        """What the processor signs events with, or ''."""
+        """The secret with which the processor signs events, or ''."""
 
     def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> tuple[str, str]:
         """Open the page that takes this payment, and may keep the card: its id and URL. A payment gets the same page again."""

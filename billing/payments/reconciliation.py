@@ -1,4 +1,4 @@
-"""Compares the processor's book with this one once a day. Books what events would have led to, and keeps contradictions."""
+"""Compares the processor's book with this one every day. Books what events would have led to, and keeps contradictions."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""What stops an automatic top-up, or pauses it: each cause once, for charges, pages, mails and webhooks.
+"""The causes that stop or pause an automatic top-up: each cause once, for charges, pages, mails and webhooks.
 
 A rule is charged only if ``annotate`` finds no cause, so nothing can stop it that is not shown, too.
 """

@@ -1,4 +1,4 @@
-"""What django-allauth asks of the project about accounts. It keeps the steps of a sign-in; the rules are this package's."""
+"""The adapter of django-allauth for accounts. It keeps the steps of a sign-in; the rules are this package's."""
 
 from typing import Any
 

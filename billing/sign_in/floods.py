@@ -20,7 +20,7 @@ from gateway_project import errors, passwords
 from gateway_project.web import error_replies
 from gateway_project.web.client_address import network_of
 
-# What a view limits by the client's address: the page, and whether only to read it counts. The view counts.
+# A limit of a view by the client's address: the page, and whether only to read it counts. The view counts.
 _BY_ADDRESS = {
     ("account_reset_password", False): limits.mail_request_limit,
     ("account_signup", False): limits.mail_request_limit,

@@ -22,7 +22,7 @@ _SALT = "billing.sign_in.links"
 
 
 class Purpose(Enum):
-    """What a link is for, the name of the page that it leads to, and how long it works."""
+    """The purpose of a link, the name of its page, and how long it works."""
 
     SET_PASSWORD = "password-link", timedelta(days=7)
     RESET_PASSWORD = "password-link", timedelta(hours=1)

@@ -31,7 +31,7 @@ logger = logging.getLogger("gateway.sign_in")
 NEW_USER_TIME = timedelta(hours=1)
 _refused = logs.Repetitions()  # by a limit: strangers can ask for any number
 
-# What the button of a mail says, by the mail's template. A mail without a link of its own line has none.
+# The text on the button of a mail, by the mail's template. A mail without a link of its own line has none.
 BUTTONS = {
     "account_by_staff": "Open settings",
     "account_closed": "Open settings",

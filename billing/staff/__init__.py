@@ -1,4 +1,4 @@
-"""What staff may do only with a second person, what they unblock, and the support pages of people.
+"""Acts of staff that need a second person, unblocking, and the support pages of people.
 
 ``billing.staff_permissions`` has the rules.
 

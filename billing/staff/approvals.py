@@ -1,6 +1,6 @@
 """Acts of staff that wait for a second person: asked for once, decided once, never approved by who asked.
 
-What is asked for is a row (``models.WaitingAct``). ``support_credit``, ``people_requests`` and
+A request is a row (``models.WaitingAct``). ``support_credit``, ``people_requests`` and
 ``completions.catalog.price_requests`` say what each kind does once approved.
 """
 

@@ -321,7 +321,7 @@ class RouteAdmin(ShowsMeasurements):
 
     @admin.display
     def circuit(self, route: Route) -> str:
-        """What the row says. Each process has a circuit of its own, which only its log and its metrics show."""
+        """The state in the row. Each process has a circuit of its own, which only its log and its metrics show."""
         open_until = self.open_until(route)
         return f"open in a process {open_until}; a hint to the others" if open_until else "no process has opened it lately"
 

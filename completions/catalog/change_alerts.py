@@ -33,7 +33,7 @@ _Kind = AccountAlert.Kind
 
 
 class _Change(NamedTuple):
-    """What is told to accounts. ``cause`` is a name that no other change has."""
+    """News for accounts. ``cause`` is a name that no other change has."""
 
     kind: _Kind
     cause: str
@@ -145,7 +145,7 @@ def _write(change: _Change) -> int:
 
 
 def _sum_up(now: datetime) -> None:
-    """Write one mail a day for each account with alerts that no mail has. What is too late for that of today waits."""
+    """Write one mail a day for each account with alerts that no mail has. News too late for that of today waits."""
     mails = AccountAlert.objects.filter(account_id=OuterRef("account_id"), kind=_Kind.CHANGES_SUMMED)
     has_mail = Exists(mails.filter(created_at__gte=OuterRef("created_at")))
     alerts = AccountAlert.objects.filter(~has_mail, kind__in=AccountAlert.SUMMED, created_at__gt=now - USED_TIME)
@@ -160,7 +160,7 @@ def _sum_up(now: datetime) -> None:
 
 
 class Told(NamedTuple):
-    """What accounts were told of a model: a price, or else the day of its end."""
+    """The last news of a model: a price, or else the day of its end."""
 
     model_id: str
     price_id: int | None

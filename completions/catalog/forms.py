@@ -197,7 +197,7 @@ class PriceForm(_RatesForm):
 
 
 class ProviderPriceForm(_RatesForm):
-    """What a provider charges for a model, in dollars."""
+    """A provider's price of a model, in dollars."""
 
     more_rates = forms.CharField(label="More rates", required=False, widget=forms.Textarea, help_text=MORE_RATES_HELP)
 

@@ -1,6 +1,6 @@
 """Adds GATEWAY_MARKUP_PERCENT to prices of providers, where the gateway reads these: in catalog files and providers' own lists.
 
-What staff enter in the admin is what callers pay; they can have a mark-up of their own choice added to a provider's price. A
+Callers pay the price that staff enter in the admin; staff can have a mark-up of their own choice added to a provider's price. A
 price with its mark-up is rounded up to a whole nanodollar.
 """
 

@@ -88,7 +88,7 @@ class PriceRequestAdmin(WaitingActAdmin):
 
 @admin.register(ProviderPrice)
 class ProviderPriceAdmin(PricesInDollars, RecordedAdmin):
-    """What providers charge. It is what the operator says, and can be corrected: it moves no money."""
+    """Providers' prices. The operator states them, and can correct them: it moves no money."""
 
     form = ProviderPriceForm
     list_display = ("model", "provider", "since_day", *PRICE_COLUMNS, "more_rates")
@@ -105,7 +105,7 @@ class ProviderPriceAdmin(PricesInDollars, RecordedAdmin):
 
 @admin.register(ProviderDay)
 class MarginAdmin(ReadOnlyAdmin):
-    """What was charged and what providers cost, by model: instead of a list of days, their sums."""
+    """Charges and providers' costs, by model: instead of a list of days, their sums."""
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if not self.has_view_permission(request):

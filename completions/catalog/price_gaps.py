@@ -1,4 +1,4 @@
-"""What a price of a catalog file probably leaves out, in sentences for warnings. Pure.
+"""Rates that a price of a catalog file probably leaves out, in sentences for warnings. Pure.
 
 ``above = []`` says that a provider charges prompts of every length alike, and is asked about no more.
 """

@@ -131,7 +131,7 @@ _Threshold = Annotated[int, _between_1_and(rates.ABOVE_MAX)]
 _RATES: dict[str, Any] = {
     name: (_PriceNanos, ...) if name in meters.REQUIRED else (_PriceNanos | None, None) for name in meters.BY_NAME
 }
-# What every table of rates has: a rate for each meter, in nanodollars.
+# The fields of every table of rates: a rate for each meter, in nanodollars.
 _RatesTable: Any = create_model("_RatesTable", __base__=_Table, **_RATES)
 
 

@@ -1,4 +1,4 @@
-"""What completions contribute to the support desk.
+"""The part of completions in the support desk.
 
 - ``admin``     what completions add to the support pages of an account and of a key
 - ``search``    finds completions

@@ -1,4 +1,4 @@
-"""What completions add to the support pages of accounts and keys.
+"""The part of completions in the support pages of accounts and keys.
 
 An account gets its monthly statements; a key the requests that failed at providers, and the trial of a request.
 ``billing`` and ``keys`` do not import completions, so completions extend their pages here.

@@ -1,4 +1,4 @@
-"""What completions show of an account: the latest ones, and the monthly statements."""
+"""The sections of an account's page about completions: the latest ones, and the monthly statements."""
 
 from typing import Any
 

@@ -13,7 +13,7 @@ _IN_TOOL = re.compile(r"tools\[(\d+)\](?:\.(?:function|custom))?(.*)", re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a language calls the fields of a chat request, of a message, of its parts and calls, and of a tool's function.
+    """The names in a language of the fields of a chat request, of a message, of its parts and calls, and of a tool's function.
 
     Each is the beginning of a path. The first that fits counts.
     """

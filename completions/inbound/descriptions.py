@@ -1,4 +1,4 @@
-"""What the OpenAPI description says of every endpoint for completions."""
+"""The OpenAPI description of every endpoint for completions."""
 
 from collections.abc import Callable
 from typing import Any

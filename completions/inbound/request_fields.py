@@ -1,4 +1,4 @@
-"""What the OpenAPI description says of fields that requests of several languages have."""
+"""The OpenAPI description of fields that requests of several languages have."""
 
 from typing import Any
 

@@ -25,7 +25,7 @@ _PROGRESS_ROWS = 1_000
 
 
 class Outcome(Enum):
-    """What became of one row."""
+    """The result for one row."""
 
     REENCRYPTED = "encrypted with the first key"
     CURRENT = "encrypted with the first key before"

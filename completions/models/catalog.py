@@ -148,7 +148,7 @@ class Category(models.TextChoices):
 
 
 class ModelKind(models.TextChoices):
-    """What a model answers with. Each kind has endpoints of its own."""
+    """The kind of a model's answers. Each kind has endpoints of its own."""
 
     CHAT = "chat", "writes text"
     EMBEDDING = "embedding", "makes embeddings of text"
@@ -373,7 +373,7 @@ class PriceRequest(TokenPrices, WaitingAct):
 
 
 class ProviderPrice(TokenPrices):
-    """What a provider charges the gateway for a model from a UTC day on. It moves no money: margins are computed from it."""
+    """The price of a model at a provider from a UTC day on. It moves no money: margins are computed from it."""
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="prices")
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="provider_prices", db_index=False)

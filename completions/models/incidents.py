@@ -1,4 +1,4 @@
-"""What staff write on the status page."""
+"""Incidents on the status page."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -32,7 +32,7 @@ class Incident(models.Model):
 
 
 class IncidentUpdate(models.Model):
-    """What staff know of an incident at some moment."""
+    """The state of an incident at some moment."""
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="updates")
     at = models.DateTimeField("at (UTC)", default=timezone.now)

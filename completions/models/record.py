@@ -113,7 +113,7 @@ class Completion(OwnedModel):
 
     @property
     def usage(self) -> Usage:
-        """What was used, as the row says it."""
+        """The usage in the row."""
         return Usage(
             self.prompt_tokens or 0,
             self.completion_tokens or 0,

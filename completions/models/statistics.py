@@ -1,4 +1,4 @@
-"""What completions add up to by hour and day."""
+"""Sums of completions by hour and day."""
 
 from django.db import models
 
@@ -8,7 +8,7 @@ from gateway_project.db.owned import Kept, OwnedModel
 
 
 class ProviderDay(OwnedModel):
-    """What was charged on a UTC day for a model at a provider, and its tokens. ``usage.sums`` adds them; kept for ever."""
+    """The charges of a UTC day for a model at a provider, and its tokens. ``usage.sums`` adds them; kept for ever."""
 
     day = models.DateField()
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="+", db_index=False)

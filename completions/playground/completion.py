@@ -1,4 +1,4 @@
-"""Sends the request of a form with the key that is named Playground, whose secret nobody has.
+"""Sends the request of a form with the key that is named Playground, whose secret is not kept.
 
 It passes admission, limits, hold and settlement, as every completion does.
 """

@@ -106,7 +106,7 @@ def _read(response: HttpResponseBase) -> Reply:
 
 
 def _answered(request: HttpRequest, form: PlaygroundForm, fields: dict[str, Any], response: HttpResponseBase) -> HttpResponse:
-    """Show the reply, and a form that goes on with the conversation. After an error the form is as it was sent."""
+    """Show the reply, and a form that continues the conversation. After an error the form is as it was sent."""
     reply = _read(response)
     prompt = form.cleaned_data["prompt"]
     if not reply.error:

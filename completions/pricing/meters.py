@@ -11,7 +11,7 @@ from billing import money
 
 
 class Unit(Enum):
-    """What a rate is for, and how many of them."""
+    """A thing that has a rate, and how many of it the rate is for."""
 
     TOKENS = ("per million tokens", money.TOKENS_PER_PRICE)
     EACH = ("each", 1)
@@ -41,7 +41,7 @@ class Meter:
 
     @property
     def without_rate(self) -> str:
-        """What holds where a price has no rate for it, in words."""
+        """The rule where a price has no rate for it, in words."""
         if self.is_asked_for:
             return "refused"
         return f"as {BY_NAME[self.part_of].title.lower()}" if self.part_of else "nothing"

@@ -34,7 +34,7 @@ Values = dict[str, str]  # dollars by the names of rates, as JSON and forms have
 
 
 class Rate(NamedTuple):
-    """What a meter costs at a service tier where the prompt has more tokens than ``above``."""
+    """The price of a meter at a service tier where the prompt has more tokens than ``above``."""
 
     meter: str
     tier: str
@@ -62,7 +62,7 @@ def _above(tokens: int) -> str:
 
 
 class CostPart(msgspec.Struct, frozen=True):
-    """What one meter counted, and its rate: a number, and nanodollars for ``per`` of them."""
+    """The count of one meter, and its rate: a number, and nanodollars for ``per`` of them."""
 
     kind: str
     number: int

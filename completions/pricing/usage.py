@@ -1,4 +1,4 @@
-"""What a reply used, as its provider reports it or the gateway estimates it. Pure."""
+"""The usage of a reply, as its provider reports it or the gateway estimates it. Pure."""
 
 import msgspec
 

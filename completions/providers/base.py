@@ -11,7 +11,7 @@ from gateway_project import errors
 
 
 class FailureKind(Enum):
-    """What a failed attempt says about a further one."""
+    """The consequence of a failed attempt for a further one."""
 
     RETRYABLE = "the same provider may answer a moment later"
     ROUTE_UNUSABLE = "this provider will not answer: try another route"

@@ -121,7 +121,7 @@ def _read_script(request: ChatRequest) -> Fields:
 
 @dataclass(frozen=True)
 class _Echo:
-    """What a request is replied with. It is read at once, because the body is released while the echo waits."""
+    """The words of the reply to a request. It is read at once, because the body is released while the echo waits."""
 
     script: Fields
     tokens: list[str]

@@ -41,7 +41,7 @@ _RELAYED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UpstreamError:
-    """What a provider says about an error. ``code`` and ``param`` are as it sent them, "" when there are none.
+    """A provider's description of an error. ``code`` and ``param`` are as it sent them, "" when there are none.
 
     ``names`` are all its codes and types, also of what is inside of it. ``relayed`` is the message of the provider behind it.
     """

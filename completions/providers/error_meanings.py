@@ -1,4 +1,4 @@
-"""What providers' errors mean to callers, by their codes and their words: a refusal of content, or a prompt that is too long.
+"""The meaning of providers' errors for callers, by codes and words: a refusal of content, or a prompt that is too long.
 
 Whoever refuses how, callers get one code for each: SDKs do not repeat it, and coding agents compact at a prompt that is too
 long. A new spelling is a line in a table. No spelling may be one that a message about our account, a rate, or max_tokens has.

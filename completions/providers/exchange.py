@@ -39,7 +39,7 @@ Response = TypeVar("Response", http.UpstreamResponse, http.UpstreamResponse | No
 
 
 class UnusableResponse(Exception):
-    """What arrived is not a reply in the provider's format, or it is an error. ``usage``: what that reports."""
+    """A response that is not in the provider's format, or is an error. ``usage``: what that reports."""
 
     usage: Usage | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 from completions.chat import ChatRequest
 from completions.request.serving import USUAL_TIERS
 
-# Heeded by the gateway and by every kind of provider. ``n`` and ``modalities`` are refused where more is asked than there is.
+# Honoured by the gateway and by every kind of provider. ``n`` and ``modalities`` are refused where more is asked than there is.
 # Adapters name ``reasoning`` where a model cannot honour it.
 HONOURED = frozenset(
     (

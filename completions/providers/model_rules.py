@@ -1,4 +1,4 @@
-"""What the generations of models take, as data: one table for all kinds of providers, matched once for each route. Pure.
+"""The rules of the generations of models, as data: one table for all kinds of providers, matched once for each route. Pure.
 
 A name that no row has gets the rules of the newest models of its kind: those that no known newer model refuses. A catalog file
 may say other rules for a model or a route, in the words of ``chat.ModelRules``.

@@ -62,7 +62,7 @@ class PacedReader:
 
 
 class EventReader:
-    """Converts the events of one stream, in one wire format, to chunks. What comes before generated text is held back.
+    """Converts the events of one stream, in one wire format, to chunks. Chunks before generated text are held back.
 
     So a failure before that can still be reported by its own status, or be given to another provider.
     ``has_passed_on`` is true after the first chunks. ``has_finish_reason``: a later failure costs the caller nothing and is

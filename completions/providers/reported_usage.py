@@ -1,4 +1,4 @@
-"""What providers report of a reply's usage: how they spell it, what is inside of what, and the ``Usage`` that it makes.
+"""Usage as providers report it: how they spell it, what is inside of what, and the ``Usage`` that it makes.
 
 Every spelling is read from every host. ``HOSTS`` says what the counts of a host mean; of a host that it does not name, a count
 is read in the way in which nothing is free and nothing is counted twice.
@@ -21,7 +21,7 @@ from completions.request.fields import Fields
 from gateway_project import metrics
 from gateway_project.text import web_addresses
 
-# What is counted -> where it stands in a usage object. Of several spellings, the first that is not 0 is read.
+# Each count -> where it stands in a usage object. Of several spellings, the first that is not 0 is read.
 _COUNTS = {
     "prompt": ("prompt_tokens", "input_tokens", "promptTokenCount"),
     "generated": ("completion_tokens", "output_tokens", "candidatesTokenCount"),
@@ -69,7 +69,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What the counts of a host mean. ``cached`` is where the tokens are that were read from a cache, or written to it.
+    """The meaning of the counts of a host. ``cached`` is where the tokens are that were read from a cache, or written to it.
 
     ``leaves_out_zeros``: what is missing beside the prompt is 0. ``tiers``: its words for service tiers. ``counts`` and
     ``source`` are for the documentation.
@@ -91,7 +91,7 @@ _KIMI = Reading(
 )
 _MINIMAX = Reading("`cached_tokens`", "https://github.com/promptfoo/promptfoo/pull/10132")
 
-# What servers mean whose address says nothing: vLLM, SGLang, llama.cpp, LM Studio, LiteLLM, and all proxies.
+# The counts of servers whose address says nothing: vLLM, SGLang, llama.cpp, LM Studio, LiteLLM, and all proxies.
 UNKNOWN = Reading("any of the names below", "", cached=Place.BY_TOTAL, reasoning=Place.BY_TOTAL)
 # Of the two formats whose counts are the same at each server that speaks them.
 MESSAGES = Reading(
@@ -156,7 +156,7 @@ def _of_host(base_url: str) -> Reading:
 
 
 class Report(msgspec.Struct):
-    """What was reported so far of one reply: the last value of each count, by where it stands.
+    """The report so far on one reply: the last value of each count, by where it stands.
 
     A null is no news, and neither is a 0 after a positive number. A report that contradicts itself is counted, once. ``tier``
     is the service tier to charge: as the reply says, else as it was asked for.
@@ -319,7 +319,7 @@ class Report(msgspec.Struct):
         more, reasoning = found.get("total", 0) - prompt - stated, found.get("reasoning", 0)
         if more == kept != reasoning or more == kept + reasoning:
             return True
-        # What is counted by Anthropic's names is in a prompt only if that has OpenAI's name, and room for it.
+        # A count by Anthropic's names is in a prompt only if that has OpenAI's name, and room for it.
         has_room = "prompt_tokens" in self.counts and kept <= prompt
         return not has_room and not _ANTHROPICS.isdisjoint(self.counts)
 

@@ -144,7 +144,7 @@ def place(
     text_of: Callable[[Fields], str | None],
     with_text: Callable[[Fields, str, bool], Fields],
 ) -> list[Fields]:
-    """Return the pieces of a reply with its reasoning in between. What nothing follows is left out: providers refuse it.
+    """Return the pieces of a reply with its reasoning in between. Reasoning at the end is left out: providers refuse it.
 
     ``member`` has the reasoning, beside its place. ``text_of`` returns None for a call. ``with_text`` returns a part of a text,
     and is told whether it is the last one.

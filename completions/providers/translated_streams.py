@@ -1,4 +1,4 @@
-"""What the streams of the formats other than OpenAI's chat have in common: the role at the beginning, counted text, calls."""
+"""The common parts of streams in formats other than OpenAI's chat: the role at the beginning, counted text, calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the wire formats have in common: JSON that our own reply can carry, token counts, sizes of text, chunks.
+"""The common parts of the wire formats: JSON that our own reply can carry, token counts, sizes of text, chunks.
 
 Also which messages are instructions, for formats that take instructions in one place only. Pure.
 """
@@ -16,7 +16,7 @@ from gateway_project import errors, identifiers
 from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 
-# What reading JSON of another shape raises.
+# The exceptions of reading JSON of another shape.
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 INSTRUCTION_ROLES = ("system", "developer")
 _BRACKETS_MAX = 500  # half of the levels that Python has for calls

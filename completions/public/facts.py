@@ -1,4 +1,4 @@
-"""What the public pages show: models, prices and measurements. Shown on while the database is unavailable."""
+"""The content of the public pages: models, prices and measurements. Shown on while the database is unavailable."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class ListedModel:
 
     @property
     def abilities(self) -> list[str]:
-        """What it can do beyond text."""
+        """Its abilities beyond text."""
         model = self.model
         given = {"Embeddings": self.is_embedding, "Images": model.image_support}
         given |= {"Tools": model.function_calling, "Reasoning": bool(model.reasoning)}

@@ -50,7 +50,7 @@ class Selection:
 
 
 def read(parameters: QueryDict) -> Selection:
-    """Return the selection. What is not understood counts as not given, as old addresses may have it."""
+    """Return the selection. A value that is not understood counts as not given, as old addresses may have it."""
     sort = parameters.get("sort", "")
     return Selection(
         search=parameters.get("search", "").strip()[:SEARCH_CHARACTERS_MAX],

@@ -1,4 +1,4 @@
-"""What /status shows: what works now, on each of the last days, and the incidents that staff wrote.
+"""The content of /status: what works now, on each of the last days, and the incidents that staff wrote.
 
 It reads the sums of ``statistics.uptime``: a bounded number of rows, once in READ_SECONDS. Shown on while the database is
 unavailable.

@@ -1,4 +1,4 @@
-"""What of a request is its prompt, and the most tokens that its text can be. Pure.
+"""The prompt of a request, and the maximum of tokens in its text. Pure.
 
 The hold pays for that many tokens, so it must be an upper bound for every provider. No text has more tokens than bytes of
 UTF-8. Counted are the bytes of everything that a provider may put before the model, also in fields that this gateway does not
@@ -9,7 +9,7 @@ know:
   and colon, because templates write them as JSON with blanks, or indented
 - a fixed allowance for what a template adds to each message and to each part, and to the request
 
-What a provider itself says of tools and schemas depends on the provider: see ``Adapter.preamble_tokens_max``.
+A provider's own words for tools and schemas depend on the provider: see ``Adapter.preamble_tokens_max``.
 
 Not counted are white space and escapes in the caller's own JSON (``\\u00e9`` is one character of two bytes), and fields that
 say how to generate, or who asks. Without tools, schemas and unknown fields the sum is never more than the bytes of the body,
@@ -26,7 +26,7 @@ from gateway_project.text import compact_json
 REQUEST_TOKENS = 24
 MESSAGE_TOKENS = 20
 PART_TOKENS = 8
-# What JSON on lines of its own adds to a comma or a bracket: a newline, at most 64 levels (``strict_json.DEPTH_MAX``) of four
+# Characters that JSON on own lines adds to a comma or bracket: a newline, at most 64 levels (``strict_json.DEPTH_MAX``) of four
 # blanks, and a blank that stays alone. A tokenizer of a model whose template indents (Llama 3: ``tojson(indent=4)``) writes 64
 # blanks and more as one token. Otherwise a blank follows, and one follows a colon in either case.
 LINE_TOKENS = 6

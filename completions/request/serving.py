@@ -15,7 +15,7 @@ from completions.request.fields import (
     refuse,
 )
 
-# What a request may ask for -> the tier whose prices hold; "" for the usual ones. OpenAI's words are those of openai-python,
+# The value in a request -> the tier whose prices hold; "" for the usual ones. OpenAI's words are those of openai-python,
 # types/responses/service_tier.py, where fast is another name of priority, and scale is capacity that an organization has bought
 # there: here it is the usual service. "standard" is OpenRouter's word for that (github.com/pydantic/pydantic-ai/issues/4895),
 # "on_demand" is Groq's.

@@ -1,4 +1,4 @@
-"""What all completions of an hour or day add up to: spending, speed, uptime, margins. May import ``models`` and ``pricing``.
+"""Sums of all completions of an hour or day: spending, speed, uptime, margins. May import ``models`` and ``pricing``.
 
 - ``hours``         what the completions of each hour cost, and when their first tokens came
 - ``measurements``  how often and how soon providers answered; what runs now

@@ -1,4 +1,4 @@
-"""What the completions of each hour cost in total, and how soon their streams began, in one row for each hour.
+"""The total cost of the completions of each hour, and how soon their streams began, in one row for each hour.
 
 ``usage.sums`` adds each completion once, when it has ended, to its hour and to the number of streams that began as soon: so
 no completion is read twice, however many there are. Here the times are read from these numbers.

@@ -1,6 +1,6 @@
-"""What providers cost and what is charged: by model, provider, service tier and length band, over days.
+"""Providers' costs and the charges: by model, provider, service tier and length band, over days.
 
-``usage.sums`` adds up the tokens of each day. What they cost is computed when someone asks, at the provider's price of that
+``usage.sums`` adds up the tokens of each day. Their cost is computed when it is asked for, at the provider's price of that
 day: one that is entered late counts, too; without one the cost is not known. Attempts that failed, and what a correction of the
 sweeper's estimates changed, do not count.
 """
@@ -134,7 +134,7 @@ _NAMES = ", ".join(meters.COLUMNS)
 def statement(days: str) -> str:
     """Return SQL for the margins by model, provider, service tier and length band of the days that a condition selects.
 
-    What was used in a band is computed at the provider's rates there, rounded up once for each day. It is not known of a tier
+    The usage in a band is computed at the provider's rates there, rounded up once for each day. It is not known of a tier
     that the provider has no rates for.
     """
     return f"""

@@ -1,4 +1,4 @@
-"""What an account used: summed up by hour from its ledger, shown on its usage page, and as files.
+"""The usage of an account: summed up by hour from its ledger, shown on its usage page, and as files.
 
 May import ``completions.models``; the pages also ``keys`` and ``billing``.
 

@@ -23,7 +23,7 @@ NAMES_SHOWN = 20
 
 
 class Kind(Enum):
-    """What a group of requests has in common."""
+    """The common value of a group of requests."""
 
     TOLD = "told"  # one value
     OTHER = "other"  # the values that are not among the dearest
@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class Grouping:
-    """What requests are grouped by: a column of ``completions_usagehour``, or the name of a label."""
+    """The grouping of requests: a column of ``completions_usagehour``, or the name of a label."""
 
     column: str | None = None
     label_name: str | None = None
@@ -75,7 +75,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """What a range has of each group, the dearest first, by the beginning of a bar."""
+    """The sums of each group in a range, the dearest first, by the beginning of a bar."""
 
     groups: dict[Group, dict[datetime, Sums]]
 
@@ -177,7 +177,7 @@ _KEYS_WITH_MODELS = f"""
     SELECT key_id, model_id, {sums.SUMS} FROM everything GROUP BY key_id, model_id
     ORDER BY sum(cost_nanos) DESC, key_id, model_id
 """
-# What has no value is everything, less what has one.
+# The sum without a value is the total less the sums with one.
 _ALL = f"""
     , groups AS MATERIALIZED (SELECT value, {sums.SUMS} FROM told GROUP BY value ORDER BY {_DEAREST_FIRST})
     SELECT 'told', value, {_COLUMNS} FROM groups

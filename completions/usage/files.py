@@ -1,4 +1,4 @@
-"""What the usage page shows, as CSV files: by UTC day and group, and in the columns of FOCUS 1.2, https://focus.finops.org.
+"""The usage page as CSV files: by UTC day and group, and in the columns of FOCUS 1.2, https://focus.finops.org.
 
 Text that callers or members chose cannot act as a spreadsheet formula. No database connection is held between two days. Unit
 prices are empty: the tokens of a row have different prices.

@@ -28,7 +28,7 @@ _YEARS = range(2000, 2101)
 
 @dataclass(frozen=True)
 class Query:
-    """What a page or file shows: its range, its groups, and the measure of the plot. ``error`` says why a range is refused."""
+    """The selection of a page or file: range, groups, and the measure of the plot. ``error`` says why a range is refused."""
 
     shown: Range
     by: str
@@ -52,7 +52,7 @@ class Query:
 
     @property
     def title(self) -> str:
-        """What the requests are grouped by, in words."""
+        """The grouping of the requests, in words."""
         return f"Tag {self.by.removeprefix(_TAG)}" if self.by.startswith(_TAG) else self.by.capitalize()
 
     def address(self, **changes: str) -> str:

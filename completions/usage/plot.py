@@ -12,7 +12,7 @@ from gateway_project.text import dollars
 
 @dataclass(frozen=True)
 class Measure:
-    """What the bars of the plot are high by."""
+    """The measure of the bars of the plot."""
 
     title: str
     value: Callable[[Sums], int]

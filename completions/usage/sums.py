@@ -31,7 +31,7 @@ _ACCOUNTS_MAX = 20  # in one statement
 _RUN_SECONDS = 45  # the next run continues
 END_USER = ""  # instead of the name of a tag, which is never empty
 
-# What is not summed up of accounts, for a query with a table ``span`` that says from where to where, for each account.
+# Completions that are not yet summed up, for a query with a table ``span`` that says from where to where, for each account.
 # LIMIT 1 makes PostgreSQL look each completion up by its id, whatever it believes of how many there are.
 ENDED = """
     SELECT span.account_id, date_trunc('hour', at, 'UTC') AS hour, coalesce(spender, completion.key_id, '') AS key_id,

@@ -1,4 +1,4 @@
-"""Base classes of admin pages. What is done on them is recorded in the activity log, with the old and new values.
+"""Base classes of admin pages. Each act on them is recorded in the activity log, with the old and new values.
 
 Django's own history (``LogEntry``) is not written: it has no old values, and can be changed.
 """
@@ -189,7 +189,7 @@ def _filtered(list_filter: Any) -> str:
 
 
 def _changes(form: Any) -> tuple[Values, Values]:
-    """Return the old and new values of the fields that changed. What is typed as a password is not among them."""
+    """Return the old and new values of the fields that changed. A typed password is not among them."""
     fields = {name: form.fields[name] for name in form.changed_data if name in form.fields}
     shown = {name: field for name, field in fields.items() if not isinstance(field.widget, PasswordInput)}
     before = {name: form.get_initial_for_field(field, name) for name, field in shown.items()}

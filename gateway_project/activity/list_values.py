@@ -1,4 +1,4 @@
-"""What the cells of lists in the admin show beside plain values: columns, links between rows, times, words and amounts."""
+"""Cells of lists in the admin beside plain values: columns, links between rows, times, words and amounts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime

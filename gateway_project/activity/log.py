@@ -1,6 +1,6 @@
 """Records acts. The caller's transaction holds the act and its record, so that neither is there without the other.
 
-Also says who may read them, and deletes old ones. What moves money has a record of its own, which stays.
+Also says who may read them, and deletes old ones. An act that moves money has a record of its own, which stays.
 """
 
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ Act = Activity.Act
 _TEXT_MAX = Activity._meta.get_field("object_text").max_length
 _HOUR = timedelta(hours=1)
 _DELETED_ROWS = 5_000  # in one transaction
-# What stops something is never refused. Each needs something that was begun before, so these are bounded, too.
+# An act that stops something is never refused. Each needs something that was begun before, so these are bounded, too.
 _UNLIMITED = {
     *(Act.KEY_PAUSED, Act.KEY_REVOKED, Act.MANAGEMENT_KEY_REVOKED, Act.ENDPOINT_DELETED),
     *(Act.MEMBER_UNINVITED, Act.MEMBER_REMOVED, Act.INVITATION_REVOKED),

@@ -1,6 +1,6 @@
 """Cells: each account has its rows in one of them. An installation has one cell, until an operator adds another.
 
-A cell is a schema of PostgreSQL with tables of its own for all that accounts own. What no account owns is in ``public``, once:
+A cell is a schema of PostgreSQL with tables of its own for all that accounts own. Other data is in ``public``, once:
 users, the catalog, the rankings, and the directory, which says where accounts are. The tables of the first cell are in
 ``public`` as well. A Django app of its own. Imports ``gateway_project.db`` and no app.
 

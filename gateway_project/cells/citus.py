@@ -25,7 +25,7 @@ SELECT name FROM unnest(%s::text[]) WITH ORDINALITY AS names (name, place) WHERE
     SELECT FROM pg_dist_partition WHERE logicalrelid = name::regclass AND partmethod = 'n' AND repmodel = 't'
 ) ORDER BY place
 """
-# What the triggers' functions call and is not in the cell: Citus does not look into functions.
+# Functions that the triggers' functions call and that are not in the cell: Citus does not look into functions.
 _CALLED = """
 SELECT called.oid::regprocedure::text FROM pg_proc AS called
 WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype AND EXISTS (

@@ -2,7 +2,7 @@
 
 Requests that lock the account meanwhile wait, do not find it, and look it up in the directory. Triggers and keys of the tables
 do not run, because they would refuse to delete rows: for that a session must be allowed to set ``session_replication_role``.
-What the audit signed stays in the former cell, as do sums that are not of one account.
+The audit's signatures stay in the former cell, as do sums that are not of one account.
 """
 
 import tempfile

@@ -32,7 +32,7 @@ _IDS = 2**40  # of each cell
 
 _COPIED = "DEFAULTS INCLUDING IDENTITY INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING CONSTRAINTS"
 
-# What a table has, as statements without the names of schemas, in the order in which they can run. Foreign keys come when all
+# A table's structure, as statements without names of schemas, in the order in which they can run. Foreign keys come when all
 # tables have their primary keys, and where ids begin, before: Citus does not change that of tables that refer to each other.
 _CONSTRAINTS = """
 SELECT format('ALTER TABLE %%I ADD CONSTRAINT %%I %%s', tables.relname, conname, pg_get_constraintdef(constraints.oid, true))

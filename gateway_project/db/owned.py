@@ -14,7 +14,7 @@ NOTES_OF_STAFF = "They are notes of our staff. What came of them is in activity.
 
 @dataclass(frozen=True)
 class Kept:
-    """What becomes of an account's rows of a table when an owner asks for all data, and when personal data is erased.
+    """The treatment of an account's rows of a table when an owner asks for all data, and when personal data is erased.
 
     ``exported`` names the file that has them, or says in a sentence why none has. ``erased`` is DELETED, or says in a sentence
     what becomes of them instead. No file has ``unread`` columns, nor what is sealed or a digest.

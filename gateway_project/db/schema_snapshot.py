@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("schema.sql")
 
 _LOCK = 0x736E617073686F74  # of two hosts that migrate the same empty database, one loads the file
 
-# The file names the schema "public", and its functions look into that. What an extension brings along does not count.
+# The file names the schema "public", and its functions look into that. The objects of an extension do not count.
 # In a database with Citus the migrations run one by one: it takes one statement at a time.
 _IS_EMPTY = """
 SELECT current_schema() = 'public' AND current_setting('search_path') = '"$user", public'

@@ -1,4 +1,4 @@
-"""What the embedded PostgreSQL and Redis share."""
+"""The common parts of the embedded PostgreSQL and Redis."""
 
 import errno
 import importlib.util

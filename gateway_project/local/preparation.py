@@ -1,4 +1,4 @@
-"""What ``make run`` does before the processes start: read the options, start PostgreSQL and Redis, fill the database.
+"""The steps of ``make run`` before the processes start: read the options, start PostgreSQL and Redis, fill the database.
 
 Each step prints a line; one that fails ends the start. The steps in the database run in a process of their own,
 ``python -m gateway_project.local.preparation``, so that the supervisor does not keep what they load.

@@ -33,7 +33,7 @@ _BROKER_SECONDS = 1
 
 
 class Reading(Generic[Value]):
-    """What ``read`` returns. It may raise anything; ``what`` names it in the log."""
+    """The last result of ``read``, which may raise anything; ``what`` names it in the log."""
 
     def __init__(self, what: str, read: Callable[[], Value]) -> None:
         self._what, self._read = what, read

@@ -1,4 +1,4 @@
-"""What the project changes in geventhttpclient: heads of requests are kept, and llhttp's parser in C reads the responses.
+"""The project's changes of geventhttpclient: heads of requests are kept, and llhttp's parser in C reads the responses.
 
 The library's own responses take thirty calls more, do not bound their heads, and return the connection at the end of an interim
 response (103 Early Hints), while the final one is still to come.

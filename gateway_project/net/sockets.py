@@ -18,7 +18,7 @@ def send_all(connection: Any, data: bytes) -> None:
 
 
 def receive(connection: Any, bytes_max: int) -> bytes:
-    """Wait for bytes, and return them. ``connection.recv`` looks first, in vain where the other side has yet to answer."""
+    """Wait for bytes, return them. ``connection.recv`` looks first, without effect where the other side has yet to answer."""
     if type(connection) is not socket or connection._read_event is None:  # it is closed
         received: bytes = connection.recv(bytes_max)
         return received

@@ -1,4 +1,4 @@
-"""What is replaced inside of libraries, so that a completion takes fewer calls of Python. No other package replaces anything.
+"""The replaced insides of libraries, so that a completion takes fewer calls of Python. No other package replaces anything.
 
 A library has one module: its ``SPEEDUPS`` say what is replaced, what that saves, and which test compares it with the original.
 With a version that was not compared, and with GATEWAY_SPEEDUPS=0, the library's own code serves: the replies are the same.

@@ -1,4 +1,4 @@
-"""What Django does for every request in ways that take many calls of Python. A worker has one thread, and fixed settings."""
+"""Parts of Django that take many calls of Python for every request. A worker has one thread, and fixed settings."""
 
 from collections.abc import ValuesView
 from typing import Any

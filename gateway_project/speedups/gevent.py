@@ -1,4 +1,4 @@
-"""What gevent does at the start of a process."""
+"""The start of a process with gevent."""
 
 from gevent import events
 

@@ -1,4 +1,4 @@
-"""What gunicorn does for every request in ways that take many calls of Python. Its settings do not change in a worker."""
+"""Parts of gunicorn that take many calls of Python for every request. Its settings do not change in a worker."""
 
 from functools import lru_cache
 from operator import methodcaller

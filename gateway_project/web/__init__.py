@@ -1,4 +1,4 @@
-"""What the project adds to Django's and DRF's request handling. Imports no app.
+"""The project's additions to Django's and DRF's request handling. Imports no app.
 
 - ``request_log``         an id and a log line for every request
 - ``request_notes``       what is noted of a request on its way

@@ -54,7 +54,7 @@ def hand_on(error: errors.ApiError, request: HttpRequest, response: HttpResponse
 
 
 def translate(exception: Exception) -> errors.ApiError:
-    """Return the ApiError for an exception of Django, DRF or the database. What the caller cannot see of it is logged."""
+    """Return the ApiError for an exception of Django, DRF or the database. The part that the caller cannot see is logged."""
     if isinstance(exception, errors.ApiError):
         return exception
     if isinstance(exception, exceptions.ValidationError):

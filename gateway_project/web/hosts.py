@@ -97,7 +97,7 @@ class AddressMiddleware:
 
 
 def _is_at_port(request: HttpRequest, port: int) -> bool:
-    """Return whether the request came to this port of ours. What gunicorn says of it may be made of the Host header."""
+    """Return whether the request came to this port of ours. Gunicorn may take it from the Host header."""
     if request.META.get("SERVER_PORT") != str(port):
         return False
     here = request.META["gunicorn.socket"].getsockname()

@@ -146,7 +146,7 @@ def _seconds(places: _Places, began: float, reply_bytes: int | None, queried_sec
     """Return what a page counts. One that continues under another owner counts there.
 
     The processor time since it began includes what others computed while it waited, so none counts for two pages of an owner.
-    What the page itself computed is not known: to add it up at each switch of greenlets would slow down completions.
+    The page's own work is not known: to add it up at each switch of greenlets would slow down completions.
     """
     if reply_bytes is None:
         return _PART_SECONDS

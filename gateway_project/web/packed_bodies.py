@@ -17,7 +17,7 @@ _ZSTD_WINDOW_LOG_MAX = 23  # 8 MB, all that RFC 9659 lets a server need for this
 
 
 class _Unpacker(Protocol):
-    """zlib's interface. What is not unpacked stays in ``unconsumed_tail``, where it has one, or inside."""
+    """zlib's interface. The packed rest stays in ``unconsumed_tail``, where it has one, or inside."""
 
     @property
     def eof(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""The project's middleware for pages, which API requests never reach. What adds to Django's is a subclass, as checks expect."""
+"""The project's middleware for pages, which API requests never reach. Additions to Django's are subclasses, for checks."""
 
 import functools
 import logging

@@ -1,6 +1,6 @@
 """Query parameters of the APIs as django-filter's FilterSets: one syntax, one wording of errors and one OpenAPI description.
 
-A ``FilteredView`` names its FilterSet as ``filterset_class``. What that filters is no queryset but a selection: a frozen
+A ``FilteredView`` names its FilterSet as ``filterset_class``. That filters no queryset but a selection: a frozen
 dataclass that says what to read. Its fields hold the defaults; ``self.select(selection)`` returns it with the values of the
 request. So the reader of the data decides how to read: by an index seek, or from memory.
 

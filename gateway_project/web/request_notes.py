@@ -1,4 +1,4 @@
-"""What is noted of a request on its way: for its log line, the history of refusals and the activity log."""
+"""Notes on a request on its way: for its log line, the history of refusals and the activity log."""
 
 from collections.abc import Callable
 from operator import attrgetter

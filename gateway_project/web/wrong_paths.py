@@ -14,7 +14,7 @@ _FIRST_OF_V1 = {"v1", *(endpoint[0] for endpoint in _OF_V1)}
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 _TURNS = "previous_response_id of POST {v1}/responses continues a conversation"
-# What OpenAI, Anthropic and OpenRouter have and the gateway has not, by how its path begins; and what there is instead. The
+# Endpoints of OpenAI, Anthropic and OpenRouter that the gateway does not have, by how the path begins; and the replacement. The
 # first that fits counts. Sources: the resources of openai-python and anthropic-sdk-python, openrouter.ai/docs/api_reference.
 _MISSING: dict[tuple[str, ...], tuple[str, str]] = {
     ("messages", "batches"): ("batches", "Send each request by itself."),

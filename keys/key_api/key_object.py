@@ -17,7 +17,7 @@ STATES = ("active", "paused", "expired", "revoked")
 
 
 class SpendingWindowSerializer(serializers.Serializer[Any]):
-    """What is spent of a spending limit in its current period."""
+    """The spent part of a spending limit in its current period."""
 
     spentInDollars = serializers.CharField(help_text="Exactly.")
     heldInDollars = serializers.CharField(help_text="By running requests.")

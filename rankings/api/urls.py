@@ -1,4 +1,4 @@
-"""What stands under /api/rankings."""
+"""The addresses under /api/rankings."""
 
 from django.urls import path
 

@@ -185,7 +185,7 @@ def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the pages show beside the entries. While the database is unavailable, it is what was read last.
+    """The content of the pages beside the entries. While the database is unavailable, it is what was read last.
 
     ``sources``: of each its spec, its health and its snapshot, which is None while no data of the source is shown.
     ``aliases``: the ids that mean the first available model of a ranking, and that model's.

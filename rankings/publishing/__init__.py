@@ -1,4 +1,4 @@
-"""What is published: entries in the database, and their copy in memory. Imports ``rankings.scoring`` and below.
+"""The published rankings: entries in the database, and their copy in memory. Imports ``rankings.scoring`` and below.
 
 - ``publication``       replaces the entries of a source, and counts publications
 - ``internal``          makes the entries of INTERNAL, by the formula

@@ -31,7 +31,7 @@ class ScoringInputs:
 
 @dataclass(frozen=True)
 class SourceStatement:
-    """What a board of a source says of a model: nothing without ``evidence``. ``fields`` go into ``Entry.inputs``."""
+    """A model's result on a board of a source: nothing without ``evidence``. ``fields`` go into ``Entry.inputs``."""
 
     board: PopulationBoard
     is_applicable: bool  # whether it could say anything of such a model there

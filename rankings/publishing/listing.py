@@ -26,7 +26,7 @@ _PREVIOUS_SECONDS_MAX = 30  # beside a request that reads the next: a process ma
 
 @dataclass(frozen=True)
 class CatalogModel:
-    """What the rankings show of a model that the catalog offers at a price."""
+    """The row of a model that the catalog offers at a price."""
 
     id: str
     name: str

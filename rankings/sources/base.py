@@ -1,4 +1,4 @@
-"""What the rest of the app knows of a source (``SourceSpec``), and what reading one returns (``FetchedSnapshot``).
+"""The interface of a source (``SourceSpec``), and what reading one returns (``FetchedSnapshot``).
 
 The ``facts`` of a standing hold, by source; None where the source does not say:
 

@@ -15,7 +15,7 @@ from gateway_project.net.background_http import AccessDenied, Document, Headers,
 
 
 class SourceFailed(Exception):
-    """What the documents say ended the run. The message holds no secret. ``retry_at``: when the source allows the next one."""
+    """The failure that ended the run. The message holds no secret. ``retry_at``: when the source allows the next one."""
 
     def __init__(self, message: str, *, retry_at: datetime | None = None) -> None:
         super().__init__(message)

@@ -17,7 +17,7 @@ _SIZE = 10
 
 @dataclass(frozen=True)
 class Invoice:
-    """What it says. ``rows`` are pairs of what and how much; the last one is the total."""
+    """Its text. ``rows`` are pairs of what and how much; the last one is the total."""
 
     title: str
     facts: list[tuple[str, str]]

@@ -26,7 +26,7 @@ def compare(
 ) -> tuple[list[CatalogProposal], list[str]]:
     """Compare a list with every model, ``with_price_and_routes``. ``routed`` are upstream names, disabled routes included.
 
-    Return the differences, which staff can approve, unsaved; and sentences about findings that nobody can approve.
+    Return the differences, which staff can approve, unsaved; and sentences about findings that cannot be approved.
     """
     found, notes, catalog = list[CatalogProposal](), list[str](), list(models)
     for model in catalog:

@@ -61,7 +61,7 @@ class ChatCompletionsView(CompletionView):
 
 
 class QuoteView(RequestView):
-    """What a chat request would hold and at most cost."""
+    """The hold and the maximum cost of a chat request."""
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return schema.parse(RequestBody(fields, raw), pause)
@@ -72,7 +72,7 @@ class QuoteView(RequestView):
 
 
 class PastCompletionView(RatedView):
-    """What happened to one completion of the account, from the moment on in which its reply has ended."""
+    """The history of one completion of the account, from the moment on in which its reply has ended."""
 
     @descriptions.key_read(
         "retrieveCompletion",
@@ -86,7 +86,7 @@ class PastCompletionView(RatedView):
 
 
 class UsageView(RatedView):
-    """What the key and its account have used and have left. Also replies when either is exhausted: then a caller asks."""
+    """The used and remaining amounts of the key and its account. Also replies when either is exhausted: then a caller asks."""
 
     @descriptions.key_read(
         "retrieveUsage",

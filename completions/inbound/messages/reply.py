@@ -1,6 +1,6 @@
 """The bytes of a reply in Anthropic's format: the message object, the events of a stream, and errors.
 
-What the model says comes as OpenAI's choices, unless its provider speaks Messages itself: then its own blocks and events are
+The model's reply comes as OpenAI's choices, unless its provider speaks Messages itself: then its own blocks and events are
 passed on as they are. The id, the model and the counts of tokens are the gateway's own.
 """
 
@@ -94,7 +94,7 @@ class MessagesEventWriter(EventWriter):
         return event({"type": "message_start", "message": message})
 
     def _pass_on(self, given: Any) -> list[bytes]:
-        """Return the event of a block. What the end says is kept for our own."""
+        """Return the event of a block. The end's content is kept for our own."""
         if given["type"] == "message_delta":
             self._blocks.stop = given["delta"]
             self._reported.update(given.get("usage") or {})

@@ -87,7 +87,7 @@ class MessagesView(_ReadsMessages, CompletionView):
 
 
 class MessageQuoteView(_ReadsMessages):
-    """What a request in Anthropic's Messages would hold and at most cost."""
+    """The hold and the maximum cost of a request in Anthropic's Messages."""
 
     @descriptions.reading(
         "createMessageQuote", "Quote a completion, in Anthropic's Messages", MessageRequest, Quote, auth=descriptions.AUTH

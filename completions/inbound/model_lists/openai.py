@@ -75,7 +75,7 @@ def _per_one(meter: Meter, nanos: int) -> str:
 
 
 def _supported_parameters(model: LanguageModel) -> list[str]:
-    """Return what every provider of the model heeds, in OpenRouter's words."""
+    """Return what every provider of the model honours, in OpenRouter's words."""
     if model.kind == ModelKind.EMBEDDING:
         return []
     of_tools = ["tools", "tool_choice"] if model.function_calling else []

@@ -30,7 +30,7 @@ _ID = OpenApiParameter("id", str, required=True, description="The id of a comple
 
 
 class KeyView(RatedView):
-    """What the key has used and may use. Also when it is used up."""
+    """The used and remaining amounts of the key. Also when it is used up."""
 
     @descriptions.key_read(
         "retrieveCurrentKey",
@@ -43,7 +43,7 @@ class KeyView(RatedView):
 
 
 class GenerationView(RatedView):
-    """What happened to a completion of the account, once it is settled."""
+    """The history of a completion of the account, once it is settled."""
 
     @descriptions.key_read(
         "retrieveGeneration",

@@ -59,7 +59,7 @@ class Conversation:
         self._append(message, place)
 
     def add_result(self, message: Fields, place: Place, shown: list[tuple[Fields, str]]) -> None:
-        """Add the message of a tool. What it shows follows after the last result."""
+        """Add the message of a tool. Its images follow after the last result."""
         self._append(message, place)
         self._shown += shown
 
@@ -261,13 +261,13 @@ def _check_caller(item: Fields, path: str) -> None:
 
 
 def _add_search(conversation: Conversation, item: Fields, path: str) -> None:
-    """Note a search of an earlier reply. What it found stays at OpenAI, and the text that came of it is in the conversation."""
+    """Note a search of an earlier reply. Its findings stay at OpenAI, and the text that came of it is in the conversation."""
     read_object(item, "action", path)
     conversation.has_searches = True
 
 
 def _add_compaction(conversation: Conversation, item: Fields, path: str) -> None:
-    """Add the summary of what was compacted. What cannot be opened is refused: the model would know nothing of it."""
+    """Add the summary of what was compacted. An item that cannot be opened is refused: the model would know nothing of it."""
     at = f"{path}.encrypted_content"
     conversation.compactions += 1
     if conversation.compactions > compaction.ITEMS_MAX:

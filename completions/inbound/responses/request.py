@@ -163,7 +163,7 @@ def _translate(
 
 
 def _check_state(body: Fields, earlier: int) -> None:
-    """Check what says whether the response is stored. What it continues from must be part of the input by now."""
+    """Check what says whether the response is stored. The response that it continues must be part of the input by now."""
     if body.get("previous_response_id") is not None and not earlier:
         refuse("previous_response_id", "is not supported here; send the whole conversation as input")
     if body.get("conversation") is not None:

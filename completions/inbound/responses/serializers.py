@@ -278,7 +278,7 @@ class ModelResponse(Shape):
     error = ModelResponseError(allow_null=True, help_text="Why a stream failed.")
     completed_at = Integer("Always null.", allow_null=True)
     usage = ModelResponseUsage(allow_null=True, help_text="The tokens that are charged. null before the end.")
-    # What it repeats of the request.
+    # The fields that it repeats of the request.
     background = Flag("Whether it runs in the background.")
     instructions = Text(f"As the request said. {_LONG}", allow_null=True)
     max_output_tokens = Integer("As the request said.", allow_null=True)

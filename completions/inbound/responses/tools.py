@@ -146,7 +146,7 @@ TYPES = ("function", "custom", "namespace", WEB_SEARCH, *CALLER_TOOLS)
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a call of a tool is in Responses: the tool's type, its name, and the namespace that it is in, if it is in one."""
+    """The names of a call of a tool in Responses: the tool's type, its name, and its namespace, if it is in one."""
 
     type: str
     name: str

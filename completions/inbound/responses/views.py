@@ -251,7 +251,7 @@ class CompactionView(ResponsesView):
 
 
 class ResponseQuoteView(_ReadsResponses):
-    """What a request in OpenAI's Responses would hold and at most cost."""
+    """The hold and the maximum cost of a request in OpenAI's Responses."""
 
     @descriptions.reading("createResponseQuote", "Quote a completion, in OpenAI's Responses", ModelResponseRequest, Quote)
     def post(self, request: Request) -> HttpResponseBase:

@@ -17,7 +17,7 @@ def is_forced(choice: Fields) -> bool:
 
 
 def without_force(fields: Fields, rules: ModelRules) -> Fields:
-    """Return the body with a choice of tools that the model takes. What it may not be forced to, it is told."""
+    """Return the body with a choice of tools that the model takes. A call that may not be forced is asked for in words."""
     # At the end of the instructions the note stays the same from turn to turn, as thinking that is sent back demands.
     choice = fields.get("tool_choice") or {}
     if rules.forced_tools or not is_forced(choice):

@@ -34,7 +34,7 @@ _SAMPLING_FIELDS = {
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
 }
-# What ``body`` translates or ``check`` refuses; Gemini may always call several tools at once.
+# Fields that ``body`` translates or ``check`` refuses; Gemini may always call several tools at once.
 _TRANSLATED_FIELDS = HONOURED | {
     *(*_SAMPLING_FIELDS, "functions", "logprobs", "parallel_tool_calls", "reasoning_effort", "response_format", "seed"),
     *("stop", "tool_choice", "tools", "top_k", "top_logprobs"),

@@ -89,7 +89,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
 
 @dataclass(slots=True)
 class _Generated:
-    """What the model generated in one response, in OpenAI's terms. ``signatures`` are sealed, as details of its reasoning."""
+    """The output of the model in one response, in OpenAI's terms. ``signatures`` are sealed, as details of its reasoning."""
 
     text: str = ""
     thoughts: str = ""

@@ -240,7 +240,7 @@ class _ToolCall:
 
 
 class _ThoughtTags:
-    """Splits text in pieces into the thoughts between tags at its start, and the rest. What may begin a tag is held back."""
+    """Splits text into the thoughts between tags at its start, and the rest. Text that may begin a tag is held back."""
 
     def __init__(self) -> None:
         self.is_content = False  # true when nothing more can be thoughts

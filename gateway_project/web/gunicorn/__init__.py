@@ -1,4 +1,4 @@
-"""What the project changes in gunicorn. ``deploy/gunicorn.conf.py`` names the classes.
+"""The project's changes of gunicorn. ``deploy/gunicorn.conf.py`` names the classes.
 
 - ``bodies``   takes bodies that came with their head, reads large and chunked ones from the socket, and discards the rest
 - ``master``   the master process, which keeps workers that serve

@@ -1,5 +1,5 @@
-"""Reads request bodies: at once where they came with their head, otherwise straight from gunicorn's socket. Discards those that
-nobody read.
+"""Reads request bodies: at once where they came with their head, otherwise straight from gunicorn's socket. Discards unread
+ones.
 
 gunicorn's own reader copies what it has read ahead for every kilobyte that it discards: five megabytes take it a second, in
 which the process serves no other request. Here a body is received in slices that take turns.

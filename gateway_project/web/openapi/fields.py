@@ -74,7 +74,7 @@ class Array(serializers.ListField):
 
 
 class SchemaField(serializers.JSONField):
-    """What ``json_schema`` says, where REST framework has no field for it."""
+    """A field described by ``json_schema``, where REST framework has none for it."""
 
     def __init__(self, json_schema: Any, help_text: str | None = None, **options: Any) -> None:
         super().__init__(help_text=help_text, **options)

@@ -30,7 +30,7 @@ _GROUPS: dict[str, str | tuple[str, ...]] = {
     "Keys": "/api/keys",
     "Rankings": "/",
 }
-# What each code of an error means, and whether to try again.
+# The meaning of each code of an error, and whether to try again.
 MEANINGS = {
     "invalid_request_error": ("The request is wrong: param names the field.", "No, but after a 408."),
     "invalid_api_key": ("The key is missing, unknown, revoked, expired or paused, or its account is closed.", "No."),

@@ -53,7 +53,7 @@ def check(request: ChatRequest) -> None:
 
 
 def body(call: Call, *, stream: bool) -> Fields:
-    """Return the body of POST /responses. What a raised maximum generates beyond the hold is not charged."""
+    """Return the body of POST /responses. Tokens of a raised maximum beyond the hold are not charged."""
     request = call.request
     fields = {name: value for name, value in request.fields.items() if value is not None}
     fields = openai_request.within_rules(fields, call)
