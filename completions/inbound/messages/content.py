@@ -11,26 +11,9 @@ from typing import Any
 from completions.inbound import tool_names
 from completions.inbound.caller_errors import Place
 from completions.providers import sealed_reasoning
-from completions.request import media, prompt
+from completions.request import fields, media, prompt
 from completions.request import messages as chat_messages
-from completions.request.fields import (
-    Fields,
-    check_array,
-    check_kind,
-    check_members,
-    check_object,
-    numbered,
-    read_array,
-    read_boolean,
-    read_object,
-    read_required,
-    read_string,
-    refuse,
-    require_array,
-    require_name,
-    require_object,
-    require_string,
-)
+from completions.request.fields import Fields, numbered, refuse
 from completions.request.serving import cache_control
 from gateway_project.text import compact_json
 
@@ -97,7 +80,7 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
     conversation = Conversation()
     if body.get("system") is not None:
         _add_system(conversation, body["system"])
-    for path, message in numbered(require_array(body, "messages"), "messages"):
+    for path, message in numbered(fields.require_array(body, "messages"), "messages"):
         _add_message(conversation, message, path)
         pause()
     return conversation
@@ -110,15 +93,15 @@ def _add_system(conversation: Conversation, system: Any) -> None:
     if isinstance(system, str):
         conversation.add({"role": "system", "content": system}, Place("system"))
         return
-    parts, paths = _texts(conversation, check_array(system, "system"), "system", "system")
+    parts, paths = _texts(conversation, fields.check_array(system, "system"), "system", "system")
     if parts:
         conversation.add({"role": "system", "content": parts}, Place("system", parts=paths))
 
 
 def _add_message(conversation: Conversation, message: Any, path: str) -> None:
-    role = read_required(check_object(message, path), "role", path)
-    check_members(message, {"role", "content"}, path)
-    content = read_required(message, "content", path)
+    role = fields.read_required(fields.check_object(message, path), "role", path)
+    fields.check_members(message, {"role", "content"}, path)
+    content = fields.read_required(message, "content", path)
     if role not in ROLES:
         refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
     if role == "system":
@@ -127,7 +110,7 @@ def _add_message(conversation: Conversation, message: Any, path: str) -> None:
     if isinstance(content, str):
         conversation.add({"role": role, "content": content}, Place(path))
         return
-    blocks = check_array(content, f"{path}.content")
+    blocks = fields.check_array(content, f"{path}.content")
     if role == "user":
         _add_user_blocks(conversation, blocks, path)
     else:
@@ -136,7 +119,7 @@ def _add_message(conversation: Conversation, message: Any, path: str) -> None:
 
 def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
     """Add an instruction that stands in the middle of the conversation. There it stays: it is about what came before."""
-    given = [{"type": "text", "text": content}] if isinstance(content, str) else check_array(content, f"{path}.content")
+    given = [{"type": "text", "text": content}] if isinstance(content, str) else fields.check_array(content, f"{path}.content")
     parts, paths = _texts(conversation, given, f"{path}.content", "messages")
     reminders = [{**part, "text": chat_messages.as_reminder(part["text"])} for part in parts]
     if reminders:
@@ -147,7 +130,7 @@ def _texts(conversation: Conversation, blocks: list[Any], path: str, where: str)
     """Return the parts of blocks of text, and the path of each."""
     parts, paths = list[Fields](), list[str]()
     for at, block in numbered(blocks, path):
-        check_kind(block, at, ("text",))
+        fields.check_kind(block, at, ("text",))
         parts += _text(block, at)
         paths.append(at)
         conversation.note(block, where)
@@ -161,7 +144,7 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
     """
     place, parts = Place(path), list[Fields]()
     for at, block in numbered(blocks, f"{path}.content"):
-        kind = check_kind(block, at, (*_PARTS, "tool_result"))
+        kind = fields.check_kind(block, at, (*_PARTS, "tool_result"))
         shown = _PARTS[kind](block, at) if kind in _PARTS else _add_tool_result(conversation, block, at)
         parts += shown
         place.parts += [at] * len(shown)
@@ -172,21 +155,21 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
 
 def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> list[Fields]:
     """Add the message of a tool result. Return its images and files, which that message cannot have, after a label."""
-    check_members(block, _COMMON | {"tool_use_id", "content", "is_error", "toolset_name"}, path)
-    read_string(block, "toolset_name", path)
-    message: Fields = {"role": "tool", "tool_call_id": require_string(block, "tool_use_id", path)}
+    fields.check_members(block, _COMMON | {"tool_use_id", "content", "is_error", "toolset_name"}, path)
+    fields.read_string(block, "toolset_name", path)
+    message: Fields = {"role": "tool", "tool_call_id": fields.require_string(block, "tool_use_id", path)}
     content, others = block.get("content"), list[Fields]()
     if isinstance(content, str) or content is None:
         message["content"] = content or ""
     else:
         parts = []
-        for at, each in numbered(check_array(content, f"{path}.content"), f"{path}.content"):
-            parts += _RESULT_PARTS[check_kind(each, at, _RESULT_PARTS)](each, at)
+        for at, each in numbered(fields.check_array(content, f"{path}.content"), f"{path}.content"):
+            parts += _RESULT_PARTS[fields.check_kind(each, at, _RESULT_PARTS)](each, at)
             conversation.note(each, "messages")
         texts = [part for part in parts if part["type"] == "text"]
         others = [part for part in parts if part["type"] != "text"]
         message["content"] = texts or ""
-    if read_boolean(block, "is_error", path):
+    if fields.read_boolean(block, "is_error", path):
         message["is_error"] = True
     conversation.add({**message, **cache_control(block, path)}, Place(path))
     label = f"Shown by the result of {message['tool_call_id']}:"
@@ -197,7 +180,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
     parts, calls, sealed, thoughts = list[Fields](), list[Fields](), list[Fields](), list[str]()
     place = Place(path)
     for at, block in numbered(blocks, f"{path}.content"):
-        match check_kind(block, at, _REPLY_BLOCKS):
+        match fields.check_kind(block, at, _REPLY_BLOCKS):
             case "text":
                 parts += _text(block, at)
                 place.parts.append(at)
@@ -206,8 +189,8 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
                 conversation.unseen_tokens_max += max(len(block["name"]) - tool_names.CHARACTERS_MAX, 0)
                 place.calls.append(at)
             case "thinking":
-                check_members(block, {"type", "thinking", "signature"}, at)
-                thoughts.append(require_string(block, "thinking", at))
+                fields.check_members(block, {"type", "thinking", "signature"}, at)
+                thoughts.append(fields.require_string(block, "thinking", at))
                 conversation.unseen_tokens_max += _unseen(block, "signature", at)
                 conversation.has_unsigned_thinking |= not block.get("signature")
             case "server_tool_use" | "web_search_tool_result" as kind:
@@ -215,10 +198,10 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
                 conversation.unseen_tokens_max += prompt.count_json(block)
                 conversation.block_fields.add(f"messages.{kind}")
             case _ if sealed_reasoning.is_sealed(block.get("data")):
-                check_members(block, {"type", "data"}, at)
+                fields.check_members(block, {"type", "data"}, at)
                 sealed.append({"type": "reasoning.encrypted", "data": block["data"]})
             case _:
-                check_members(block, {"type", "data"}, at)
+                fields.check_members(block, {"type", "data"}, at)
                 conversation.unseen_tokens_max += _unseen(block, "data", at)
                 conversation.block_fields.add("messages.redacted_thinking")
         conversation.note(block, "messages")
@@ -237,41 +220,41 @@ def _check_search(block: Fields, path: str, kind: str) -> None:
     if prompt.wants_hour_cache(cache_control(block, path)):
         refuse(f"{path}.cache_control.ttl", "must be 5m on a block of a search")
     if kind == "server_tool_use":
-        check_members(block, _COMMON | {"id", "name", "input", "caller"}, path)
+        fields.check_members(block, _COMMON | {"id", "name", "input", "caller"}, path)
         if block.get("name") != "web_search":
             refuse(f"{path}.name", "must be web_search: no other tool runs at Anthropic")
         return
-    check_members(block, _COMMON | {"tool_use_id", "content", "caller"}, path)
-    read_required(block, "content", path)
+    fields.check_members(block, _COMMON | {"tool_use_id", "content", "caller"}, path)
+    fields.read_required(block, "content", path)
 
 
 def _unseen(block: Fields, name: str, path: str) -> int:
-    return prompt.PART_TOKENS + prompt.count_text(read_string(block, name, path))
+    return prompt.PART_TOKENS + prompt.count_text(fields.read_string(block, name, path))
 
 
 # --- Blocks ---------------------------------------------------------------------------------------------------------
 
 
 def _text(block: Fields, path: str) -> list[Fields]:
-    check_members(block, _COMMON | {"text", "citations"}, path)
-    for at, citation in numbered(read_array(block, "citations", path), f"{path}.citations"):
-        check_object(citation, at)
-    text = require_string(block, "text", path)
+    fields.check_members(block, _COMMON | {"text", "citations"}, path)
+    for at, citation in numbered(fields.read_array(block, "citations", path), f"{path}.citations"):
+        fields.check_object(citation, at)
+    text = fields.require_string(block, "text", path)
     return [{"type": "text", "text": text, **cache_control(block, path)}]
 
 
 def _image(block: Fields, path: str) -> list[Fields]:
-    check_members(block, _COMMON | {"source"}, path)
-    url = _url(read_required(block, "source", path), f"{path}.source")
+    fields.check_members(block, _COMMON | {"source"}, path)
+    url = _url(fields.read_required(block, "source", path), f"{path}.source")
     return [{"type": "image_url", "image_url": {"url": url}, **cache_control(block, path)}]
 
 
 def _document(block: Fields, path: str) -> list[Fields]:
     """Return a document as a file, after its context; one in text or in blocks as these, after its title and its context."""
-    check_members(block, _COMMON | {"source", "title", "context", "citations"}, path)
+    fields.check_members(block, _COMMON | {"source", "title", "context", "citations"}, path)
     _check_citations(block, path)
-    title, context = read_string(block, "title", path), read_string(block, "context", path)
-    source, at = require_object(block, "source", path), f"{path}.source"
+    title, context = fields.read_string(block, "title", path), fields.read_string(block, "context", path)
+    source, at = fields.require_object(block, "source", path), f"{path}.source"
     if (kind := source.get("type")) == "text":
         parts: list[Fields] = [{"type": "text", "text": _joined(title, context, _plain_text(source, at))}]
     elif kind == "content":
@@ -286,24 +269,24 @@ def _document(block: Fields, path: str) -> list[Fields]:
 
 def _search_result(block: Fields, path: str) -> list[Fields]:
     """Return what a search found as text, after its title and where it was found."""
-    check_members(block, _COMMON | {"source", "title", "content", "citations"}, path)
+    fields.check_members(block, _COMMON | {"source", "title", "content", "citations"}, path)
     _check_citations(block, path)
-    heading = [require_string(block, name, path) for name in ("title", "source")]
-    texts = [_only_text(each, at) for at, each in numbered(require_array(block, "content", path), f"{path}.content")]
+    heading = [fields.require_string(block, name, path) for name in ("title", "source")]
+    texts = [_only_text(each, at) for at, each in numbered(fields.require_array(block, "content", path), f"{path}.content")]
     return [{"type": "text", "text": _joined("\n".join(heading), *texts), **cache_control(block, path)}]
 
 
 def _tool_reference(block: Fields, path: str) -> list[Fields]:
     """Return text that names a tool which a tool search found. The name is enough, because every tool is sent anyway."""
-    check_members(block, _COMMON | {"tool_name"}, path)
-    name = require_name(block, "tool_name", path)
+    fields.check_members(block, _COMMON | {"tool_name"}, path)
+    name = fields.require_name(block, "tool_name", path)
     return [{"type": "text", "text": f"The tool {tool_names.shortened(name)} is there.", **cache_control(block, path)}]
 
 
 def _check_citations(block: Fields, path: str) -> None:
-    citations = read_object(block, "citations", path)
-    check_members(citations, {"enabled"}, f"{path}.citations")
-    read_boolean(citations, "enabled", f"{path}.citations")
+    citations = fields.read_object(block, "citations", path)
+    fields.check_members(citations, {"enabled"}, f"{path}.citations")
+    fields.read_boolean(citations, "enabled", f"{path}.citations")
 
 
 def _citable(block: Fields) -> Any:
@@ -316,21 +299,21 @@ def _citable(block: Fields) -> Any:
 
 def _custom_content(source: Fields, path: str) -> list[Fields]:
     """Return the parts of a document whose content is a string, or blocks of text and images."""
-    check_members(source, {"type", "content"}, path)
-    given, at = read_required(source, "content", path), f"{path}.content"
+    fields.check_members(source, {"type", "content"}, path)
+    given, at = fields.read_required(source, "content", path), f"{path}.content"
     if isinstance(given, str):
         return [{"type": "text", "text": given}]
     kinds = {"text": _plain_part, "image": _image}
-    blocks = check_array(given, at)
+    blocks = fields.check_array(given, at)
     if not blocks:
         refuse(at, "must not be empty")
-    return [part for place, each in numbered(blocks, at) for part in kinds[check_kind(each, place, kinds)](each, place)]
+    return [part for place, each in numbered(blocks, at) for part in kinds[fields.check_kind(each, place, kinds)](each, place)]
 
 
 def _only_text(block: Any, path: str) -> str:
-    check_kind(block, path, ("text",))
-    check_members(block, {"type", "text"}, path)
-    return require_string(block, "text", path)
+    fields.check_kind(block, path, ("text",))
+    fields.check_members(block, {"type", "text"}, path)
+    return fields.require_string(block, "text", path)
 
 
 def _plain_part(block: Fields, path: str) -> list[Fields]:
@@ -342,37 +325,37 @@ def _joined(*texts: str) -> str:
 
 
 def _plain_text(source: Fields, path: str) -> str:
-    check_members(source, {"type", "media_type", "data"}, path)
-    if media.media_type(read_string(source, "media_type", path)) != _MEDIA_TYPE:
+    fields.check_members(source, {"type", "media_type", "data"}, path)
+    if media.media_type(fields.read_string(source, "media_type", path)) != _MEDIA_TYPE:
         refuse(f"{path}.media_type", f"must be {_MEDIA_TYPE}")
-    return require_string(source, "data", path)
+    return fields.require_string(source, "data", path)
 
 
 def _url(given: Any, path: str) -> str:
     """Return the source of an image or a document as an address: a data URL, unless it is an address already."""
-    source = check_object(given, path)
-    kind = read_required(source, "type", path)
+    source = fields.check_object(given, path)
+    kind = fields.read_required(source, "type", path)
     if kind == "url":
-        check_members(source, {"type", "url"}, path)
-        return require_string(source, "url", path)
+        fields.check_members(source, {"type", "url"}, path)
+        return fields.require_string(source, "url", path)
     if kind != "base64":
         refuse(f"{path}.type", "must be base64: nothing is kept or fetched here")
-    check_members(source, {"type", "media_type", "data"}, path)
-    media_type = media.media_type(require_string(source, "media_type", path))
-    return f"data:{media_type};base64,{require_string(source, 'data', path)}"
+    fields.check_members(source, {"type", "media_type", "data"}, path)
+    media_type = media.media_type(fields.require_string(source, "media_type", path))
+    return f"data:{media_type};base64,{fields.require_string(source, 'data', path)}"
 
 
 def _tool_call(block: Fields, path: str) -> Fields:
-    check_members(block, _COMMON | {"id", "name", "input", "caller", "toolset_name"}, path)
-    read_string(block, "toolset_name", path)
+    fields.check_members(block, _COMMON | {"id", "name", "input", "caller", "toolset_name"}, path)
+    fields.read_string(block, "toolset_name", path)
     if block.get("caller") not in (None, {"type": "direct"}):
         refuse(f"{path}.caller", "must be direct")
-    given = require_object(block, "input", path)
+    given = fields.require_object(block, "input", path)
     function = {
-        "name": tool_names.shortened(require_name(block, "name", path)),
+        "name": tool_names.shortened(fields.require_name(block, "name", path)),
         "arguments": compact_json.dumps_text(given),
     }
-    tool_id = require_string(block, "id", path)
+    tool_id = fields.require_string(block, "id", path)
     return {"id": tool_id, "type": "function", "function": function, **cache_control(block, path)}
 
 

@@ -12,24 +12,8 @@ from completions.chat import ChatRequest, Labels, RequestBody
 from completions.inbound.caller_errors import Names, Places
 from completions.inbound.messages import content, tools
 from completions.inbound.messages.content import Conversation
-from completions.request import schema
-from completions.request.fields import (
-    Fields,
-    check_members,
-    check_object,
-    numbered,
-    read_array,
-    read_boolean,
-    read_choice,
-    read_integer,
-    read_number,
-    read_object,
-    read_required,
-    read_string,
-    refuse,
-    require_object,
-    require_string,
-)
+from completions.request import fields, schema
+from completions.request.fields import Fields, numbered, refuse
 from completions.request.messages import no_pause
 from completions.request.reasoning import THINKING_TOKENS_MIN
 from completions.request.serving import cache_control
@@ -83,11 +67,11 @@ def parse(
     body: Fields, raw: bytes | None = None, betas: str = "", pause: Callable[[], None] = no_pause
 ) -> tuple[ChatRequest, Places]:
     """Return the chat request, and where its messages come from. ``betas`` is the header anthropic-beta."""
-    fields, conversation = _translate(body, pause)
+    chat, conversation = _translate(body, pause)
     places = Places(_NAMES, conversation.places)
     try:
         request = schema.parse(
-            RequestBody(fields, raw, original=body, translate=lambda restored: _translate(restored, no_pause)[0]), pause
+            RequestBody(chat, raw, original=body, translate=lambda restored: _translate(restored, no_pause)[0]), pause
         )
     except errors.InvalidRequest as error:
         raise places.renamed(error) from None
@@ -111,17 +95,17 @@ def parse(
 def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation]:
     """Return the body of the chat request, which has its own copies of everything that differs, and its conversation."""
     _refuse_thread(body)
-    check_members(body, _FIELDS)
+    fields.check_members(body, _FIELDS)
     _check_numbers(body)
     conversation = content.translate(body, pause)
-    fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
-    fields["messages"] = conversation.messages
-    fields["stream"] = read_boolean(body, "stream")
-    if sequences := read_array(body, "stop_sequences"):
-        fields["stop"] = sequences
+    chat: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
+    chat["messages"] = conversation.messages
+    chat["stream"] = fields.read_boolean(body, "stream")
+    if sequences := fields.read_array(body, "stop_sequences"):
+        chat["stop"] = sequences
     if user_id := _read_user_id(body):
-        fields["metadata"] = {"user_id": user_id}
-    return {**fields, **tools.translate(body), **_reasoning(body), **_format(body), **cache_control(body, "")}, conversation
+        chat["metadata"] = {"user_id": user_id}
+    return {**chat, **tools.translate(body), **_reasoning(body), **_format(body), **cache_control(body, "")}, conversation
 
 
 def _refuse_thread(body: Fields) -> None:
@@ -133,34 +117,34 @@ def _refuse_thread(body: Fields) -> None:
 
 
 def _check_numbers(body: Fields) -> None:
-    read_required(body, "max_tokens")
-    read_integer(body, "max_tokens", 1, schema.MAX_TOKENS_MAX)
-    read_number(body, "temperature", 0, 1)
-    read_number(body, "top_p", 0, 1)
-    read_integer(body, "top_k", 1, TOP_K_MAX)
-    read_choice(body, "service_tier", ("auto", STANDARD_ONLY))
+    fields.read_required(body, "max_tokens")
+    fields.read_integer(body, "max_tokens", 1, schema.MAX_TOKENS_MAX)
+    fields.read_number(body, "temperature", 0, 1)
+    fields.read_number(body, "top_p", 0, 1)
+    fields.read_integer(body, "top_k", 1, TOP_K_MAX)
+    fields.read_choice(body, "service_tier", ("auto", STANDARD_ONLY))
     _check_edits(body)
 
 
 def _check_edits(body: Fields) -> None:
     """Refuse edits of the conversation. After this error Claude Code continues without them."""
     path = "context_management"
-    management = read_object(body, path)
-    check_members(management, {"edits"}, path)
-    for at, edit in numbered(read_array(management, "edits", path), f"{path}.edits"):
-        kind = require_string(check_object(edit, at), "type", at)
+    management = fields.read_object(body, path)
+    fields.check_members(management, {"edits"}, path)
+    for at, edit in numbered(fields.read_array(management, "edits", path), f"{path}.edits"):
+        kind = fields.require_string(fields.check_object(edit, at), "type", at)
         if kind != _CLEAR_THINKING:
             problem = f"does not support the {kind[:64]} context management strategy: nothing is taken out of the conversation"
             refuse(at, problem, quotes_request=True)
-        check_members(edit, {"type", "keep"}, at)
+        fields.check_members(edit, {"type", "keep"}, at)
         if edit.get("keep") != "all":
             refuse(f"{at}.keep", "must be all: nothing is taken out of the conversation")
 
 
 def _read_user_id(body: Fields) -> str:
-    metadata = read_object(body, "metadata")
-    check_members(metadata, {"user_id"}, "metadata")
-    return read_string(metadata, "user_id", "metadata")
+    metadata = fields.read_object(body, "metadata")
+    fields.check_members(metadata, {"user_id"}, "metadata")
+    return fields.read_string(metadata, "user_id", "metadata")
 
 
 def _read_betas(header: str) -> tuple[str, ...]:
@@ -172,12 +156,12 @@ def _read_betas(header: str) -> tuple[str, ...]:
 
 def _reasoning(body: Fields) -> Fields:
     """Return how much the model is to reason. A budget becomes the effort that spends about as much."""
-    config, thinking = _output_config(body), read_object(body, "thinking")
+    config, thinking = _output_config(body), fields.read_object(body, "thinking")
     effort = config.get("effort")
     if effort is not None and effort not in EFFORTS:
         refuse("output_config.effort", f"must be one of {', '.join(EFFORTS)}")
     if thinking:
-        check_members(thinking, {"type", "budget_tokens", "display"}, "thinking")
+        fields.check_members(thinking, {"type", "budget_tokens", "display"}, "thinking")
         effort = _thinking_effort(thinking, effort, body["max_tokens"])
     if (display := thinking.get("display")) not in (None, "summarized", "omitted"):
         refuse("thinking.display", "must be summarized or omitted")
@@ -186,32 +170,32 @@ def _reasoning(body: Fields) -> Fields:
 
 
 def _thinking_effort(thinking: Fields, effort: str | None, max_tokens: int) -> str:
-    kind = read_required(thinking, "type", "thinking")
+    kind = fields.read_required(thinking, "type", "thinking")
     if kind in ("disabled", "between_tools"):
         return "none"
     if kind not in THINKING_TYPES:
         refuse("thinking.type", f"must be one of {', '.join(THINKING_TYPES)}")
     if kind == "adaptive":
         return effort or _DEFAULT_EFFORT
-    budget = read_required(thinking, "budget_tokens", "thinking")
+    budget = fields.read_required(thinking, "budget_tokens", "thinking")
     if type(budget) is not int or not THINKING_TOKENS_MIN <= budget < max_tokens:
         refuse("thinking.budget_tokens", f"must be an integer from {THINKING_TOKENS_MIN}, and less than max_tokens")
     return effort or next(each for percent, each in _EFFORT_BY_PERCENT if budget * 100 <= percent * max_tokens)
 
 
 def _output_config(body: Fields) -> Fields:
-    config = read_object(body, "output_config")
-    check_members(config, {"effort", "format"}, "output_config")
+    config = fields.read_object(body, "output_config")
+    fields.check_members(config, {"effort", "format"}, "output_config")
     return config
 
 
 def _format(body: Fields) -> Fields:
-    wanted = read_object(_output_config(body), "format", "output_config")
+    wanted = fields.read_object(_output_config(body), "format", "output_config")
     if not wanted:
         return {}
     path = "output_config.format"
-    check_members(wanted, {"type", "schema"}, path)
+    fields.check_members(wanted, {"type", "schema"}, path)
     if wanted.get("type") != "json_schema":
         refuse(f"{path}.type", "must be json_schema")
-    json_schema = require_object(wanted, "schema", path)
+    json_schema = fields.require_object(wanted, "schema", path)
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": json_schema, "strict": True}}}

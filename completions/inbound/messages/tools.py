@@ -10,24 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from completions.inbound import tool_names
-from completions.request import prompt
-from completions.request.fields import (
-    Fields,
-    check_array,
-    check_members,
-    check_object,
-    check_string,
-    numbered,
-    read_array,
-    read_boolean,
-    read_integer,
-    read_object,
-    read_required,
-    read_string,
-    refuse,
-    require_name,
-    require_object,
-)
+from completions.request import fields, prompt
+from completions.request.fields import Fields, numbered, refuse
 from completions.request.serving import cache_control
 
 # Anthropic's reference lists 245 tokens for bash, 700 for the text editor, and 735 and a system prompt of 499 for the computer.
@@ -61,7 +45,7 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 def translate(body: Fields) -> Fields:
     """Return ``tools``, ``tool_choice`` and ``parallel_tool_calls`` of the chat request."""
-    tools = [_tool(tool, path) for path, tool in numbered(read_array(body, "tools"), "tools")]
+    tools = [_tool(tool, path) for path, tool in numbered(fields.read_array(body, "tools"), "tools")]
     return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
 
 
@@ -109,12 +93,12 @@ def _family(tool: Fields) -> str:
 
 
 def _tool(given: Any, path: str) -> Fields:
-    tool = check_object(given, path)
+    tool = fields.check_object(given, path)
     family = _family(tool)
     if not family and tool.get("type") not in (None, "custom"):
         known = ", ".join(f"{name}_*" for name in _OWN)
         refuse(f"{path}.type", f"must be custom, or one of {known}: other tools run at Anthropic, and have no price")
-    check_members(tool, _OWN[family] if family else _FUNCTION, path)
+    fields.check_members(tool, _OWN[family] if family else _FUNCTION, path)
     _check_common(tool, path)
     function = _own_function(tool, family, path) if family else _function(tool, path)
     return {"type": "function", "function": function, **cache_control(tool, path)}
@@ -122,60 +106,61 @@ def _tool(given: Any, path: str) -> Fields:
 
 def _check_common(tool: Fields, path: str) -> None:
     """Check the members that nothing but Anthropic's API reads."""
-    for at, example in numbered(read_array(tool, "input_examples", path), f"{path}.input_examples"):
-        check_object(example, at)
-    read_boolean(tool, "defer_loading", path)
-    if (callers := tool.get("allowed_callers")) is not None and check_array(callers, f"{path}.allowed_callers") != ["direct"]:
+    for at, example in numbered(fields.read_array(tool, "input_examples", path), f"{path}.input_examples"):
+        fields.check_object(example, at)
+    fields.read_boolean(tool, "defer_loading", path)
+    callers = tool.get("allowed_callers")
+    if callers is not None and fields.check_array(callers, f"{path}.allowed_callers") != ["direct"]:
         refuse(f"{path}.allowed_callers", "must be direct: no code runs at Anthropic")
 
 
 def _function(tool: Fields, path: str) -> Fields:
     function: Fields = {
-        "name": tool_names.shortened(require_name(tool, "name", path)),
-        "parameters": require_object(tool, "input_schema", path),
+        "name": tool_names.shortened(fields.require_name(tool, "name", path)),
+        "parameters": fields.require_object(tool, "input_schema", path),
     }
-    if description := read_string(tool, "description", path):
+    if description := fields.read_string(tool, "description", path):
         function["description"] = description
-    if read_boolean(tool, "strict", path):
+    if fields.read_boolean(tool, "strict", path):
         function["strict"] = True
-    read_boolean(tool, "eager_input_streaming", path)  # every tool's input is passed on as it arrives
+    fields.read_boolean(tool, "eager_input_streaming", path)  # every tool's input is passed on as it arrives
     return function
 
 
 def _own_function(tool: Fields, family: str, path: str) -> Fields:
     """Return a function that stands for a tool of Anthropic's own. No provider is sent it."""
     for name, (minimum, maximum) in _INTEGERS.items():
-        read_integer(tool, name, minimum, maximum, path)
+        fields.read_integer(tool, name, minimum, maximum, path)
     for name in ("enable_zoom", "strict"):
-        read_boolean(tool, name, path)
+        fields.read_boolean(tool, name, path)
     if family == "web_search":
         _check_search(tool, path)
     if family == "computer_toolset":
-        return {"name": family, "parameters": read_object(tool, "configs", path)}
-    return {"name": tool_names.shortened(require_name(tool, "name", path))}
+        return {"name": family, "parameters": fields.read_object(tool, "configs", path)}
+    return {"name": tool_names.shortened(fields.require_name(tool, "name", path))}
 
 
 def _check_search(tool: Fields, path: str) -> None:
     """Refuse a search without a number of uses, which the hold pays for, and one by code, which nothing bounds."""
-    read_required(tool, "max_uses", path)
+    fields.read_required(tool, "max_uses", path)
     if tool["type"] != _DIRECT_SEARCH and tool.get("allowed_callers") != ["direct"]:
         refuse(f"{path}.allowed_callers", "must be direct: no code runs at Anthropic")
     for name in ("allowed_domains", "blocked_domains"):
-        for at, domain in numbered(read_array(tool, name, path), f"{path}.{name}"):
-            check_string(domain, at)
-    read_object(tool, "user_location", path)
+        for at, domain in numbered(fields.read_array(tool, name, path), f"{path}.{name}"):
+            fields.check_string(domain, at)
+    fields.read_object(tool, "user_location", path)
 
 
 def _tool_choice(body: Fields) -> Fields:
-    choice = read_object(body, "tool_choice")
+    choice = fields.read_object(body, "tool_choice")
     if not choice:
         return {}
-    check_members(choice, {"type", "name", "disable_parallel_tool_use"}, "tool_choice")
-    one_at_a_time = read_boolean(choice, "disable_parallel_tool_use", "tool_choice")
+    fields.check_members(choice, {"type", "name", "disable_parallel_tool_use"}, "tool_choice")
+    one_at_a_time = fields.read_boolean(choice, "disable_parallel_tool_use", "tool_choice")
     parallel = {"parallel_tool_calls": False} if one_at_a_time else {}
-    kind = read_required(choice, "type", "tool_choice")
+    kind = fields.read_required(choice, "type", "tool_choice")
     if kind == "tool":
-        name = read_string(choice, "name", "tool_choice")
+        name = fields.read_string(choice, "name", "tool_choice")
         return {"tool_choice": {"type": "function", "function": {"name": tool_names.shortened(name)}}, **parallel}
     if not isinstance(kind, str) or kind not in _CHOICES:
         refuse("tool_choice.type", f"must be one of {', '.join((*_CHOICES, 'tool'))}")

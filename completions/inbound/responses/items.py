@@ -12,20 +12,8 @@ from uuid import UUID
 from completions.inbound.caller_errors import Place
 from completions.inbound.responses import compaction, tools
 from completions.providers import sealed_reasoning
-from completions.request.fields import (
-    Fields,
-    check_kind,
-    check_members,
-    check_object,
-    check_string,
-    numbered,
-    read_array,
-    read_object,
-    read_required,
-    read_string,
-    refuse,
-    require_string,
-)
+from completions.request import fields
+from completions.request.fields import Fields, numbered, refuse
 from gateway_project.text import compact_json
 
 ROLES = ("user", "system", "developer", "assistant")
@@ -95,9 +83,9 @@ def translate(body: Fields, pause: Callable[[], None], earlier: int = 0, account
     The first ``earlier`` items come from earlier responses. Errors about them name ``previous_response_id``.
     """
     conversation = Conversation(account_id)
-    if instructions := read_string(body, "instructions"):
+    if instructions := fields.read_string(body, "instructions"):
         conversation.add({"role": "system", "content": instructions}, Place("instructions", "instructions"))
-    given = read_required(body, "input")
+    given = fields.read_required(body, "input")
     if isinstance(given, str):
         conversation.add({"role": "user", "content": given}, Place("input", "input"))
         return conversation
@@ -111,13 +99,13 @@ def translate(body: Fields, pause: Callable[[], None], earlier: int = 0, account
 
 
 def _add_item(conversation: Conversation, given: Any, path: str) -> None:
-    item = check_object(given, path)
+    item = fields.check_object(given, path)
     kind = item.get("type") or ("message" if "role" in item else None)
-    check_kind({"type": kind}, path, _KINDS)
+    fields.check_kind({"type": kind}, path, _KINDS)
     if conversation.compacts_at:
         refuse(conversation.compacts_at, "must be the last item of the input")
     add, members = _KINDS[str(kind)]
-    check_members(item, members, path)
+    fields.check_members(item, members, path)
     add(conversation, item, path)
 
 
@@ -125,10 +113,10 @@ def _add_item(conversation: Conversation, given: Any, path: str) -> None:
 
 
 def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
-    role = read_required(item, "role", path)
+    role = fields.read_required(item, "role", path)
     if role not in ROLES:
         refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
-    content = read_required(item, "content", path)
+    content = fields.read_required(item, "content", path)
     parts, paths = _parts(content, f"{path}.content", _PARTS[role])
     if role != "assistant":
         conversation.add({"role": role, "content": _content(content, parts)}, Place(path, f"{path}.content", paths))
@@ -137,7 +125,7 @@ def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
     place.content, place.parts = f"{path}.content", place.parts + paths
     earlier = _as_parts(message["content"])
     message["content"] = [*earlier, *parts] if earlier else _content(content, parts)
-    if phase := read_string(item, "phase", path):
+    if phase := fields.read_string(item, "phase", path):
         message["phase"] = phase
 
 
@@ -153,8 +141,8 @@ def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> Non
 
 
 def _called_name(item: Fields, path: str) -> Any:
-    namespace = read_string(item, "namespace", path)
-    return tools.chat_name(namespace, require_string(item, "name", path))
+    namespace = fields.read_string(item, "namespace", path)
+    return tools.chat_name(namespace, fields.require_string(item, "name", path))
 
 
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
@@ -178,12 +166,12 @@ def _add_caller_result(conversation: Conversation, item: Fields, path: str) -> N
 
 def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None:
     """Add the result of a computer: an image, which the message of a tool cannot have."""
-    if read_array(item, "acknowledged_safety_checks", path):
+    if fields.read_array(item, "acknowledged_safety_checks", path):
         refuse(f"{path}.acknowledged_safety_checks", "must be empty: there are no safety checks here")
     at = f"{path}.output"
-    output = read_required(item, "output", path)
-    check_kind(output, at, ("computer_screenshot",))
-    call_id = require_string(item, "call_id", path)
+    output = fields.read_required(item, "output", path)
+    fields.check_kind(output, at, ("computer_screenshot",))
+    call_id = fields.require_string(item, "call_id", path)
     label = {"type": "text", "text": f"Shown by the result of {call_id}:"}
     message = {"role": "tool", "tool_call_id": call_id, "content": ""}
     conversation.add_result(message, Place(path, at), [(label, path), (_image(output, at), at)])
@@ -191,7 +179,7 @@ def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None
 
 def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> None:
     """Add what a search of the caller's found. The model is told of those tools as of all others."""
-    found = read_array(item, "tools", path)
+    found = fields.read_array(item, "tools", path)
     conversation.found_tools += numbered(found, f"{path}.tools")
     names = [tool.get("name") for tool in found if isinstance(tool, dict)]
     _add_text_result(conversation, item, path, compact_json.dumps_text({"found": names}))
@@ -199,7 +187,7 @@ def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> Non
 
 def _add_text_result(conversation: Conversation, item: Fields, path: str, text: str) -> None:
     call_id = item.get("call_id") or item.get("id")  # OpenAI's reference has the id of a local shell's call as id
-    message = {"role": "tool", "tool_call_id": check_string(call_id, f"{path}.call_id"), "content": text}
+    message = {"role": "tool", "tool_call_id": fields.check_string(call_id, f"{path}.call_id"), "content": text}
     conversation.add_result(message, Place(path, f"{path}.output"), [])
 
 
@@ -213,8 +201,8 @@ def _add_call(conversation: Conversation, item: Fields, path: str, call: Fields)
 
 def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
     _check_caller(item, path)
-    call_id = require_string(item, "call_id", path)
-    output = read_required(item, "output", path)
+    call_id = fields.require_string(item, "call_id", path)
+    output = fields.read_required(item, "output", path)
     parts, paths = _parts(output, f"{path}.output", _PARTS["user"])
     texts = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] == "text"]
     shown = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] != "text"]
@@ -233,7 +221,7 @@ def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
     That is either seals of the gateway, or a secret of another maker, which no provider is sent.
     """
     texts = _reasoning_texts(item, "summary", "summary_text", path) + _reasoning_texts(item, "content", "reasoning_text", path)
-    encrypted = read_string(item, "encrypted_content", path)
+    encrypted = fields.read_string(item, "encrypted_content", path)
     if not (any(texts) or encrypted):
         return
     message, _ = conversation.turn(path)
@@ -248,10 +236,10 @@ def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
 
 def _reasoning_texts(item: Fields, name: str, kind: str, path: str) -> list[str]:
     texts = []
-    for at, part in numbered(read_array(item, name, path), f"{path}.{name}"):
-        check_kind(part, at, (kind,))
-        check_members(part, {"type", "text"}, at)
-        texts.append(require_string(part, "text", at))
+    for at, part in numbered(fields.read_array(item, name, path), f"{path}.{name}"):
+        fields.check_kind(part, at, (kind,))
+        fields.check_members(part, {"type", "text"}, at)
+        texts.append(fields.require_string(part, "text", at))
     return texts
 
 
@@ -262,7 +250,7 @@ def _check_caller(item: Fields, path: str) -> None:
 
 def _add_search(conversation: Conversation, item: Fields, path: str) -> None:
     """Note a search of an earlier reply. Its findings stay at OpenAI, and the text that came of it is in the conversation."""
-    read_object(item, "action", path)
+    fields.read_object(item, "action", path)
     conversation.has_searches = True
 
 
@@ -272,7 +260,7 @@ def _add_compaction(conversation: Conversation, item: Fields, path: str) -> None
     conversation.compactions += 1
     if conversation.compactions > compaction.ITEMS_MAX:
         refuse(path, f"is one too many: an input may have {compaction.ITEMS_MAX} items of the type compaction")
-    sealed = check_string(read_required(item, "encrypted_content", path), at)
+    sealed = fields.check_string(fields.read_required(item, "encrypted_content", path), at)
     if (summary := compaction.open_summary(conversation.account_id, sealed)) is None:
         refuse(at, "cannot be opened: it was made for another account or by another service. Send the conversation instead")
     conversation.add({"role": "user", "content": summary}, Place(path, at))
@@ -315,7 +303,7 @@ def _parts(content: Any, path: str, kinds: "dict[str, _Part]") -> tuple[list[Fie
         return _as_parts(content), [path] if content else []
     if not isinstance(content, list):
         refuse(path, "must be a string or an array of parts")
-    parts = [kinds[check_kind(part, at, kinds)](part, at) for at, part in numbered(content, path)]
+    parts = [kinds[fields.check_kind(part, at, kinds)](part, at) for at, part in numbered(content, path)]
     return parts, [at for at, _ in numbered(content, path)]
 
 
@@ -331,24 +319,24 @@ def _as_parts(content: Any) -> list[Fields]:
 
 
 def _text(part: Fields, path: str) -> Fields:
-    check_members(part, {"type", "text"}, path)
-    return {"type": "text", "text": require_string(part, "text", path)}
+    fields.check_members(part, {"type", "text"}, path)
+    return {"type": "text", "text": fields.require_string(part, "text", path)}
 
 
 def _output_text(part: Fields, path: str) -> Fields:
-    check_members(part, {"type", "text", "annotations", "logprobs"}, path)
-    for at, annotation in numbered(read_array(part, "annotations", path), f"{path}.annotations"):
-        check_kind(annotation, at, ("url_citation",))
-    return {"type": "text", "text": require_string(part, "text", path)}
+    fields.check_members(part, {"type", "text", "annotations", "logprobs"}, path)
+    for at, annotation in numbered(fields.read_array(part, "annotations", path), f"{path}.annotations"):
+        fields.check_kind(annotation, at, ("url_citation",))
+    return {"type": "text", "text": fields.require_string(part, "text", path)}
 
 
 def _refusal(part: Fields, path: str) -> Fields:
-    check_members(part, {"type", "refusal"}, path)
+    fields.check_members(part, {"type", "refusal"}, path)
     return {"type": "refusal", "refusal": part.get("refusal")}
 
 
 def _image(part: Fields, path: str) -> Fields:
-    check_members(part, {"type", "image_url", "detail", "file_id"}, path)
+    fields.check_members(part, {"type", "image_url", "detail", "file_id"}, path)
     if part.get("file_id") is not None:
         refuse(f"{path}.file_id", "is not supported: files are not kept here; send the image itself as image_url")
     detail = {} if part.get("detail") is None else {"detail": part["detail"]}
@@ -356,7 +344,7 @@ def _image(part: Fields, path: str) -> Fields:
 
 
 def _file(part: Fields, path: str) -> Fields:
-    check_members(part, {"type", "file_data", "file_id", "file_url", "filename", "detail"}, path)
+    fields.check_members(part, {"type", "file_data", "file_id", "file_url", "filename", "detail"}, path)
     if part.get("detail") not in (None, "auto"):
         refuse(f"{path}.detail", "must be auto")
     members = ("file_data", "file_id", "file_url", "filename")
@@ -364,7 +352,7 @@ def _file(part: Fields, path: str) -> Fields:
 
 
 def _audio(part: Fields, path: str) -> Fields:
-    check_members(part, {"type", "input_audio"}, path)
+    fields.check_members(part, {"type", "input_audio"}, path)
     return {"type": "input_audio", "input_audio": part.get("input_audio")}
 
 

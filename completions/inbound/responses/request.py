@@ -16,21 +16,8 @@ from completions.inbound.caller_errors import Names, Places
 from completions.inbound.responses import items, tools
 from completions.inbound.responses.items import Conversation
 from completions.inbound.responses.tools import Called, Tools
-from completions.request import schema, serving
-from completions.request.fields import (
-    Fields,
-    check_kind,
-    check_members,
-    numbered,
-    read_array,
-    read_boolean,
-    read_choice,
-    read_integer,
-    read_object,
-    read_string,
-    refuse,
-    require_object,
-)
+from completions.request import fields, schema, serving
+from completions.request.fields import Fields, numbered, refuse
 from completions.request.messages import no_pause
 from completions.request.serving import cache_control
 from gateway_project import errors
@@ -109,14 +96,12 @@ def parse(
 
     The first ``earlier`` items of the input come from earlier responses. Summaries in it are sealed for the account.
     """
-    fields, conversation, declared = _translate(body, pause, earlier, account_id)
+    chat, conversation, declared = _translate(body, pause, earlier, account_id)
     logprobs_at = "include" if LOGPROBS in (body.get("include") or ()) else "top_logprobs"
     others = {"logprobs": logprobs_at, **({tools.WEB_SEARCH: declared.search_at} if declared.search else {})}
     places = ResponsePlaces(_NAMES, conversation.places, declared.paths, others, declared.called)
     try:
-        body_of_chat = RequestBody(
-            fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier, account_id)[0]
-        )
+        body_of_chat = RequestBody(chat, raw, translate=lambda restored: _translate(restored, no_pause, earlier, account_id)[0])
         request = schema.parse(body_of_chat, pause)
         request = replace(
             request,
@@ -143,23 +128,23 @@ def _translate(
     body: Fields, pause: Callable[[], None], earlier: int, account_id: UUID | None
 ) -> tuple[Fields, Conversation, Tools]:
     """Return the body of the chat request, its conversation and its tools."""
-    check_members(body, _FIELDS)
+    fields.check_members(body, _FIELDS)
     _check_state(body, earlier)
     _check_service(body)
     conversation = items.translate(body, pause, earlier, account_id)
-    fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
-    fields["messages"] = conversation.messages
-    fields["stream"] = read_boolean(body, "stream")
-    if (max_tokens := read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
-        fields["max_tokens"] = max_tokens
+    chat: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
+    chat["messages"] = conversation.messages
+    chat["stream"] = fields.read_boolean(body, "stream")
+    if (max_tokens := fields.read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
+        chat["max_tokens"] = max_tokens
     declared = tools.translate(body, conversation.found_tools)
-    if read_integer(body, "max_tool_calls", 1, SEARCHES_MAX) is None and declared.search:
+    if fields.read_integer(body, "max_tool_calls", 1, SEARCHES_MAX) is None and declared.search:
         refuse("max_tool_calls", f"must be there with web_search, from 1 to {SEARCHES_MAX}: the hold pays for so many")
     said = {**_tools(body, declared), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
     if conversation.compacts_at:  # the reply is a text, and providers want the tools of earlier calls declared
         said = {name: value for name, value in said.items() if name not in _OF_REPLIES}
         said |= {"tool_choice": "none"} if "tools" in said else {}
-    return {**fields, **said}, conversation, declared
+    return {**chat, **said}, conversation, declared
 
 
 def _check_state(body: Fields, earlier: int) -> None:
@@ -168,8 +153,8 @@ def _check_state(body: Fields, earlier: int) -> None:
         refuse("previous_response_id", "is not supported here; send the whole conversation as input")
     if body.get("conversation") is not None:
         refuse("conversation", "is not supported: name the response before as previous_response_id")
-    read_boolean(body, "store")
-    if read_boolean(body, "background"):
+    fields.read_boolean(body, "store")
+    if fields.read_boolean(body, "background"):
         if body.get("store") is False:
             refuse("background", "must be false when store is false: no one could read the response")
         if body.get("stream"):
@@ -178,24 +163,24 @@ def _check_state(body: Fields, earlier: int) -> None:
 
 def _check_service(body: Fields) -> None:
     """Check what asks for no more than the gateway does anyway."""
-    read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
-    read_object(body, "client_metadata")
-    for path, entry in numbered(read_array(body, "context_management"), "context_management"):
-        check_kind(entry, path, ("compaction",))
-        check_members(entry, {"type", "compact_threshold"}, path)
-        read_integer(entry, "compact_threshold", 1, schema.MAX_TOKENS_MAX, path)
+    fields.read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
+    fields.read_object(body, "client_metadata")
+    for path, entry in numbered(fields.read_array(body, "context_management"), "context_management"):
+        fields.check_kind(entry, path, ("compaction",))
+        fields.check_members(entry, {"type", "compact_threshold"}, path)
+        fields.read_integer(entry, "compact_threshold", 1, schema.MAX_TOKENS_MAX, path)
     if body.get("truncation") not in (None, "disabled"):
         refuse("truncation", "must be disabled: nothing is taken out of the conversation")
-    options = read_object(body, "stream_options")
-    check_members(options, {"include_obfuscation"}, "stream_options")
-    read_boolean(options, "include_obfuscation", "stream_options")
+    options = fields.read_object(body, "stream_options")
+    fields.check_members(options, {"include_obfuscation"}, "stream_options")
+    fields.read_boolean(options, "include_obfuscation", "stream_options")
 
 
 def _tools(body: Fields, declared: Tools) -> Fields:
     """Return the tools and what is said of them. Without tools, to let the model choose says nothing."""
     is_parallel = body.get("parallel_tool_calls")
     choice = tools.choice(body)
-    read_boolean(body, "parallel_tool_calls")
+    fields.read_boolean(body, "parallel_tool_calls")
     if not declared.chat:
         return {} if choice in (None, "auto", "none") else {"tool_choice": choice}
     return {
@@ -207,8 +192,8 @@ def _tools(body: Fields, declared: Tools) -> Fields:
 
 def _reasoning(body: Fields) -> Fields:
     """Return how much the model is to reason. Models that show their reasoning do so whether or not a summary is asked for."""
-    given = read_object(body, "reasoning")
-    check_members(given, {"effort", "summary", "generate_summary", "context", "mode"}, "reasoning")
+    given = fields.read_object(body, "reasoning")
+    fields.check_members(given, {"effort", "summary", "generate_summary", "context", "mode"}, "reasoning")
     effort, summary = given.get("effort"), given.get("summary", given.get("generate_summary"))
     if summary is not None and summary not in SUMMARIES:
         refuse("reasoning.summary", f"must be one of {', '.join(SUMMARIES)}")
@@ -221,31 +206,31 @@ def _reasoning(body: Fields) -> Fields:
 
 
 def _text(body: Fields) -> Fields:
-    given = read_object(body, "text")
-    check_members(given, {"format", "verbosity"}, "text")
+    given = fields.read_object(body, "text")
+    fields.check_members(given, {"format", "verbosity"}, "text")
     verbosity = {} if given.get("verbosity") is None else {"verbosity": given["verbosity"]}
-    wanted = read_object(given, "format", "text")
+    wanted = fields.read_object(given, "format", "text")
     if not wanted:
         return verbosity
-    kind = check_kind(wanted, "text.format", FORMATS)
+    kind = fields.check_kind(wanted, "text.format", FORMATS)
     if kind != "json_schema":
-        check_members(wanted, {"type"}, "text.format")
+        fields.check_members(wanted, {"type"}, "text.format")
         return {**verbosity, **({} if kind == "text" else {"response_format": {"type": kind}})}
-    check_members(wanted, {"type", "name", "description", "schema", "strict"}, "text.format")
-    require_object(wanted, "schema", "text.format")
-    read_string(wanted, "description", "text.format")
-    read_boolean(wanted, "strict", "text.format")
+    fields.check_members(wanted, {"type", "name", "description", "schema", "strict"}, "text.format")
+    fields.require_object(wanted, "schema", "text.format")
+    fields.read_string(wanted, "description", "text.format")
+    fields.read_boolean(wanted, "strict", "text.format")
     json_schema = {name: value for name, value in wanted.items() if name != "type" and value is not None}
     return {**verbosity, "response_format": {"type": kind, kind: json_schema}}
 
 
 def _logprobs(body: Fields) -> Fields:
     """Return whether the reply is to have the probabilities of its tokens."""
-    included = read_array(body, "include")
+    included = fields.read_array(body, "include")
     for path, name in numbered(included, "include"):
         if name not in INCLUDED:
             refuse(path, f"must be one of {', '.join(INCLUDED)}")
-    top = read_integer(body, "top_logprobs", 0, TOP_LOGPROBS_MAX)
+    top = fields.read_integer(body, "top_logprobs", 0, TOP_LOGPROBS_MAX)
     if LOGPROBS not in included and not top:
         return {}
     return {"logprobs": True, **({} if top is None else {"top_logprobs": top})}

@@ -11,23 +11,8 @@ from typing import Any
 
 from completions.inbound import tool_names
 from completions.inbound.events import read_arguments
-from completions.request.fields import (
-    Fields,
-    check_kind,
-    check_members,
-    check_object,
-    numbered,
-    read_array,
-    read_boolean,
-    read_choice,
-    read_object,
-    read_string,
-    refuse,
-    require_array,
-    require_name,
-    require_object,
-    require_string,
-)
+from completions.request import fields
+from completions.request.fields import Fields, numbered, refuse
 from gateway_project.text import compact_json
 
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
@@ -80,9 +65,9 @@ class CallerTool:
     def arguments(self, item: Fields, path: str) -> str:
         """Return the arguments of a call in the history."""
         if self.is_list:
-            listed = require_array(item, self.member, path)
+            listed = fields.require_array(item, self.member, path)
             return compact_json.dumps_text({self.member: listed})
-        arguments = require_object(item, self.member, path)
+        arguments = fields.require_object(item, self.member, path)
         return compact_json.dumps_text({name: value for name, value in arguments.items() if name not in self.fixed})
 
 
@@ -198,7 +183,7 @@ def chat_name(namespace: str, name: str) -> str:
 def translate(body: Fields, found: Sequence[tuple[str, Any]]) -> Tools:
     """Return the tools of a body and the ``found`` ones, which come with their paths from a tool search of the caller."""
     tools = Tools()
-    for path, tool in (*numbered(read_array(body, "tools"), "tools"), *found):
+    for path, tool in (*numbered(fields.read_array(body, "tools"), "tools"), *found):
         _add(tools, tool, path)
     if body.get("tool_choice") == "none":  # then nothing may be searched, or charged
         tools.search, tools.search_at = None, ""
@@ -206,13 +191,13 @@ def translate(body: Fields, found: Sequence[tuple[str, Any]]) -> Tools:
 
 
 def _add(tools: Tools, value: Any, path: str) -> None:
-    tool = check_object(value, path)
+    tool = fields.check_object(value, path)
     kind = tool.get("type")
     if kind == "computer_use_preview":
         refuse(f"{path}.type", "must be computer: computer_use_preview is for a preview of OpenAI's only")
     if kind in AT_OPENAI:
         refuse(f"{path}.type", f"must not be {kind}: that tool runs at OpenAI, and not every model has it")
-    check_kind(tool, path, TYPES)
+    fields.check_kind(tool, path, TYPES)
     if kind == "namespace":
         _add_namespace(tools, tool, path)
     elif kind == WEB_SEARCH:
@@ -224,11 +209,11 @@ def _add(tools: Tools, value: Any, path: str) -> None:
 
 
 def _add_namespace(tools: Tools, group: Fields, path: str) -> None:
-    check_members(group, {"type", "name", "description", "tools"}, path)
-    namespace = require_name(group, "name", path)
-    description = read_string(group, "description", path)
-    for at, tool in numbered(require_array(group, "tools", path), f"{path}.tools"):
-        check_kind(tool, at, ("function", "custom"))
+    fields.check_members(group, {"type", "name", "description", "tools"}, path)
+    namespace = fields.require_name(group, "name", path)
+    description = fields.read_string(group, "description", path)
+    for at, tool in numbered(fields.require_array(group, "tools", path), f"{path}.tools"):
+        fields.check_kind(tool, at, ("function", "custom"))
         _add_named(tools, tool, at, namespace, description)
         description = ""
 
@@ -236,17 +221,17 @@ def _add_namespace(tools: Tools, group: Fields, path: str) -> None:
 def _add_search(tools: Tools, tool: Fields, path: str) -> None:
     if tools.search or path.startswith("input"):
         refuse(f"{path}.type", "must not be web_search: one such tool may be among tools")
-    check_members(tool, {"type", "filters", "user_location", "search_context_size", "external_web_access"}, path)
+    fields.check_members(tool, {"type", "filters", "user_location", "search_context_size", "external_web_access"}, path)
     for name in ("filters", "user_location"):
-        read_object(tool, name, path)
-    read_choice(tool, "search_context_size", ("low", "medium", "high"), path)
-    read_boolean(tool, "external_web_access", path)
+        fields.read_object(tool, name, path)
+    fields.read_choice(tool, "search_context_size", ("low", "medium", "high"), path)
+    fields.read_boolean(tool, "external_web_access", path)
     tools.search, tools.search_at = tool, f"{path}.type"
 
 
 def _add_named(tools: Tools, tool: Fields, path: str, namespace: str = "", about: str = "") -> None:
     """Add a function or a custom tool. ``about`` describes its namespace: the description of the first tool includes it."""
-    name, named = require_string(tool, "name", path), _named(tool, path)
+    name, named = fields.require_string(tool, "name", path), _named(tool, path)
     inner = named[tool["type"]]
     if about:
         inner["description"] = "\n\n".join(filter(None, (f"{namespace}: {about}", inner.get("description"))))
@@ -258,32 +243,32 @@ def _named(tool: Fields, path: str) -> Fields:
     kind = tool["type"]
     known = {"parameters", "strict"} if kind == "function" else {"format"}
     found = {"defer_loading"} if path.startswith("input") else set()  # until a search found it
-    check_members(tool, {"type", "name", "description", "allowed_callers", *found, *known}, path)
+    fields.check_members(tool, {"type", "name", "description", "allowed_callers", *found, *known}, path)
     if tool.get("allowed_callers") not in _DIRECT:
         refuse(f"{path}.allowed_callers", "must be direct")
     if kind == "custom":
         return {"type": kind, kind: {**_described(tool, path, ()), **_tool_format(tool, path)}}
-    read_boolean(tool, "strict", path)
+    fields.read_boolean(tool, "strict", path)
     return {"type": kind, kind: _described(tool, path, ("parameters", "strict"))}
 
 
 def _described(tool: Fields, path: str, others: tuple[str, ...]) -> Fields:
-    read_string(tool, "description", path)
+    fields.read_string(tool, "description", path)
     return {name: tool[name] for name in ("name", "description", *others) if tool.get(name) is not None}
 
 
 def _tool_format(tool: Fields, path: str) -> Fields:
     """Return the format of a custom tool's input. Chat completions nest a grammar."""
-    wanted, at = read_object(tool, "format", path), f"{path}.format"
+    wanted, at = fields.read_object(tool, "format", path), f"{path}.format"
     if not wanted:
         return {}
-    if check_kind(wanted, at, ("text", "grammar")) == "text":
-        check_members(wanted, {"type"}, at)
+    if fields.check_kind(wanted, at, ("text", "grammar")) == "text":
+        fields.check_members(wanted, {"type"}, at)
         return {"format": {"type": "text"}}
-    check_members(wanted, {"type", "syntax", "definition"}, at)
+    fields.check_members(wanted, {"type", "syntax", "definition"}, at)
     if wanted.get("syntax") not in ("lark", "regex"):
         refuse(f"{at}.syntax", "must be lark or regex")
-    definition = require_string(wanted, "definition", at)
+    definition = fields.require_string(wanted, "definition", at)
     return {"format": {"type": "grammar", "grammar": {"syntax": wanted["syntax"], "definition": definition}}}
 
 
@@ -291,15 +276,16 @@ def _caller_tool(tool: Fields, path: str, caller_tool: CallerTool) -> Fields:
     """Return the function that a tool of OpenAI's own becomes. A shell or a search may also run at OpenAI: not here."""
     kind = tool["type"]
     if kind == "tool_search":
-        check_members(tool, {"type", "execution", "description", "parameters"}, path)
+        fields.check_members(tool, {"type", "execution", "description", "parameters"}, path)
         if tool.get("execution") != "client":
             refuse(f"{path}.execution", "must be client: a search of the server's runs at OpenAI")
-        description, parameters = read_string(tool, "description", path), read_object(tool, "parameters", path)
+        description, parameters = fields.read_string(tool, "description", path), fields.read_object(tool, "parameters", path)
         return {"type": "function", "function": {"name": kind, "description": description, "parameters": parameters}}
-    check_members(tool, {"type", "environment", "allowed_callers"} if kind == "shell" else {"type", "allowed_callers"}, path)
+    members = {"type", "environment", "allowed_callers"} if kind == "shell" else {"type", "allowed_callers"}
+    fields.check_members(tool, members, path)
     if tool.get("allowed_callers") not in _DIRECT:
         refuse(f"{path}.allowed_callers", "must be direct")
-    if read_object(tool, "environment", path) not in ({}, {"type": "local"}):
+    if fields.read_object(tool, "environment", path) not in ({}, {"type": "local"}):
         refuse(f"{path}.environment", "must be local: others run at OpenAI")
     function = {"name": kind, "description": caller_tool.description, "parameters": caller_tool.parameters}
     return {"type": "function", "function": function}
@@ -315,22 +301,22 @@ def choice(body: Fields) -> Any:
         return tool_choice
     if tool_choice.get("type") != "allowed_tools":
         return _chosen(tool_choice, "tool_choice", ("function", "custom", "allowed_tools", *CALLER_TOOLS))
-    check_members(tool_choice, {"type", "mode", "tools"}, "tool_choice")
+    fields.check_members(tool_choice, {"type", "mode", "tools"}, "tool_choice")
     if tool_choice.get("mode") not in ("auto", "required"):
         refuse("tool_choice.mode", "must be auto or required")
-    allowed = numbered(require_array(tool_choice, "tools", "tool_choice"), "tool_choice.tools")
+    allowed = numbered(fields.require_array(tool_choice, "tools", "tool_choice"), "tool_choice.tools")
     tools = [_chosen(tool, path, ("function", "custom", *CALLER_TOOLS)) for path, tool in allowed]
     return {"type": "allowed_tools", "allowed_tools": {"mode": tool_choice["mode"], "tools": tools}}
 
 
 def _chosen(chosen: Any, path: str, kinds: tuple[str, ...]) -> Fields:
-    kind = check_kind(chosen, path, kinds)
+    kind = fields.check_kind(chosen, path, kinds)
     if kind in CALLER_TOOLS:
-        check_members(chosen, {"type"}, path)
+        fields.check_members(chosen, {"type"}, path)
         return {"type": "function", "function": {"name": kind}}
-    check_members(chosen, {"type", "name", "namespace"}, path)
-    name = require_string(chosen, "name", path)
-    return {"type": kind, kind: {"name": chat_name(read_string(chosen, "namespace", path), name)}}
+    fields.check_members(chosen, {"type", "name", "namespace"}, path)
+    name = fields.require_string(chosen, "name", path)
+    return {"type": kind, kind: {"name": chat_name(fields.read_string(chosen, "namespace", path), name)}}
 
 
 # --- Calls ------------------------------------------------------------------------------------------------------------

@@ -13,16 +13,8 @@ from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.responses import items
-from completions.request.fields import (
-    Fields,
-    check_array,
-    check_kind,
-    check_name,
-    check_object,
-    read_choice,
-    read_object,
-    read_string,
-)
+from completions.request import fields
+from completions.request.fields import Fields
 
 _TOKENS_MIN = 16  # OpenAI refuses a lower maximum
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
@@ -141,16 +133,16 @@ def _tool(tool: Fields, path: str) -> Fields:
     """Return a tool with its members beside its type. A function is strict here unless it says that it is not."""
     kind = tool["type"]
     path = f"{path}.{kind}"
-    given = check_object(tool.get(kind), path)
-    name, description = check_name(given.get("name"), f"{path}.name"), read_string(given, "description", path)
+    given = fields.check_object(tool.get(kind), path)
+    name, description = fields.check_name(given.get("name"), f"{path}.name"), fields.read_string(given, "description", path)
     named = {"type": kind, "name": name, **({"description": description} if description else {})}
     if kind == "function":
         parameters = wire.object_schema(given.get("parameters"))
         return {**named, "parameters": parameters, "strict": given.get("strict") is True}
-    wanted = read_object(given, "format", path)
+    wanted = fields.read_object(given, "format", path)
     if wanted.get("type") != "grammar":
         return named
-    grammar = check_object(wanted.get("grammar"), f"{path}.format.grammar")
+    grammar = fields.check_object(wanted.get("grammar"), f"{path}.format.grammar")
     return {**named, "format": {"type": "grammar", **{each: grammar.get(each) for each in ("syntax", "definition")}}}
 
 
@@ -160,15 +152,16 @@ def _tool_choice(choice: Any) -> Any:
     if choice.get("type") != "allowed_tools":
         return _chosen(choice, "tool_choice", (*_CHOSEN, "allowed_tools"))
     path = "tool_choice.allowed_tools"
-    allowed = check_object(choice.get("allowed_tools"), path)
+    allowed = fields.check_object(choice.get("allowed_tools"), path)
     tools = [
         _chosen(tool, f"{path}.tools[{index}]", _CHOSEN)
-        for index, tool in enumerate(check_array(allowed.get("tools"), f"{path}.tools"))
+        for index, tool in enumerate(fields.check_array(allowed.get("tools"), f"{path}.tools"))
     ]
-    return {"type": "allowed_tools", "mode": read_choice(allowed, "mode", ("auto", "required"), path) or "auto", "tools": tools}
+    mode = fields.read_choice(allowed, "mode", ("auto", "required"), path) or "auto"
+    return {"type": "allowed_tools", "mode": mode, "tools": tools}
 
 
 def _chosen(choice: Any, path: str, kinds: tuple[str, ...]) -> Fields:
-    kind = check_kind(choice, path, kinds)
-    chosen = check_object(choice.get(kind), f"{path}.{kind}")
-    return {"type": kind, "name": check_name(chosen.get("name"), f"{path}.{kind}.name")}
+    kind = fields.check_kind(choice, path, kinds)
+    chosen = fields.check_object(choice.get(kind), f"{path}.{kind}")
+    return {"type": kind, "name": fields.check_name(chosen.get("name"), f"{path}.{kind}.name")}
