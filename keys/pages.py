@@ -4,9 +4,8 @@ Management keys, with which programs manage keys at /api/keys, are made and revo
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import F
@@ -27,8 +26,6 @@ from keys import acts, secret, summaries
 from keys.forms import KeyForm, KeyListForm, ManagementKeyForm
 from keys.models import ApiKey, ManagementKey, SpendingDay
 
-Form = TypeVar("Form", bound=forms.Form)
-Made = TypeVar("Made")
 LATEST_ENTRIES = 5
 LATEST_KEYS = 5
 KEYS_PER_PAGE = 50
@@ -77,36 +74,37 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 @member_page_for(Permission.MANAGE_KEYS)
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
-    """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
-    if not account.is_active:
-        messages.error(request, acts.AccountClosed.message)
-        return redirect("keys")
+    """Make a key."""
 
     def make(form: KeyForm) -> tuple[ApiKey, str]:
         return acts.make_key(request, account, created_by=request.user, **form.new_key)
 
-    form, made = _make(request, account, KeyForm, make)
-    if made is None:
-        return render(request, "dashboard/key_new.html", {"form": form})
-    key, minted = made
-    context = {"name": key.name, "secret": minted, "api_url": hosts.api_url(request)}
-    return render(request, "dashboard/key_made.html", context)
+    return _make(request, account, KeyForm, make, page="keys", name="key", api_url=hosts.api_url(request))
 
 
 def _make(
-    request: HttpRequest, account: Account, form_class: Callable[..., Form], make: Callable[[Form], Made]
-) -> tuple[Form, Made | None]:
-    """Return the form, and what ``make`` returns if it was sent and is valid. The lock is against a double click."""
-    if request.method != "POST":
-        return form_class(account), None
-    with transaction.atomic():
-        account_locks.lock_account(account.pk)
-        form = form_class(account, request.POST)
-        try:
-            return form, make(form) if form.is_valid() else None
-        except (errors.MaximumReached, acts.AccountClosed) as refusal:
-            form.add_error(None, refusal.message)
-    return form, None
+    request: HttpRequest, account: Account, form_class: Any, make: Callable[[Any], Any], page: str, name: str, **shown: str
+) -> HttpResponse:
+    """Make a key of either kind by a form. ``page`` is their list, ``name`` begins the names of its templates.
+
+    The secret is shown only in the reply to the POST: it is in no URL, cookie or session.
+    """
+    if not account.is_active:
+        messages.error(request, acts.AccountClosed.message)
+        return redirect(page)
+    form, made = form_class(account), None
+    if request.method == "POST":
+        with transaction.atomic():
+            account_locks.lock_account(account.pk)  # against a double click
+            form = form_class(account, request.POST)
+            try:
+                made = make(form) if form.is_valid() else None
+            except (errors.MaximumReached, acts.AccountClosed) as refusal:
+                form.add_error(None, refusal.message)
+    if made is None:
+        return render(request, f"dashboard/{name}_new.html", {"form": form})
+    key, minted = made
+    return render(request, f"dashboard/{name}_made.html", {"name": key.name, "secret": minted, **shown})
 
 
 # --- Management keys ----------------------------------------------------------------------------------------------
@@ -126,20 +124,13 @@ def list_management_keys(request: HttpRequest, account: Account) -> HttpResponse
 @member_page_for(Permission.MANAGE_BY_PROGRAM)
 @reauthenticates
 def new_management_key(request: HttpRequest, account: Account) -> HttpResponse:
-    """Make a management key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
-    if not account.is_active:
-        messages.error(request, acts.AccountClosed.message)
-        return redirect("management-keys")
+    """Make a management key."""
 
     def make(form: ManagementKeyForm) -> tuple[ManagementKey, str]:
         return acts.make_management_key(request, account, form.cleaned_data["name"])
 
-    form, made = _make(request, account, ManagementKeyForm, make)
-    if made is None:
-        return render(request, "dashboard/management_key_new.html", {"form": form})
-    key, minted = made
-    context = {"name": key.name, "secret": minted, "address": _address(request)}
-    return render(request, "dashboard/management_key_made.html", context)
+    names = {"page": "management-keys", "name": "management_key"}
+    return _make(request, account, ManagementKeyForm, make, **names, address=_address(request))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
