@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from django.db.models import Func, IntegerField, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -134,8 +134,8 @@ def _write(record: ResponseRecord, completion_id: str, account_id: UUID) -> None
 
 def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: bytes) -> None:
     """Store that a response runs in the background, with its reply so far. Those that ended without a reply make room."""
-    with pool.time_limit(), connection.cursor() as cursor:
-        cursor.execute(EVICT_UNREPLIED_SQL, unreplied_bounds(account_id))
+    with pool.time_limit():
+        cell.execute(EVICT_UNREPLIED_SQL, unreplied_bounds(account_id))
         StoredResponse.objects.create(
             completion_id=completion_id,
             account_id=account_id,
@@ -228,14 +228,8 @@ def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[L
     """
     if not are_kept() or "\x00" in response_id:
         return []
-
-    def read_links() -> list[tuple[str, str | None, int]]:
-        with connection.cursor() as cursor:
-            cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
-            rows: list[tuple[str, str | None, int]] = cursor.fetchall()
-        return rows
-
-    return [Link(*link) for link in reversed(pool.read(read_links))]
+    values = {"id": response_id, "account": account_id, "length_max": length_max}
+    return [Link(*link) for link in reversed(pool.read(lambda: cell.execute(CHAIN_SQL, values)))]
 
 
 CHAIN_SQL = """

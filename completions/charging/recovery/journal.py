@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import IO
 
 from django.conf import settings
-from django.db import connection
 
 from completions.charging.recovery import file_lock, outbox, record
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors
-from gateway_project.db import everywhere, pool, repetition
+from gateway_project.db import cell, everywhere, pool, repetition
 
 logger = logging.getLogger("gateway.journal")
 
@@ -202,9 +201,9 @@ def _database() -> str:
 
     After a crash of one of its processes PostgreSQL recovers without a new start, and has reset its statistics.
     """
-    with pool.time_limit(), connection.cursor() as cursor:
-        cursor.execute(
+    with pool.time_limit():
+        [facts] = cell.execute(
             "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time())::text,"
             " extract(epoch FROM stats_reset)::text FROM pg_stat_bgwriter"
         )
-        return " ".join(cursor.fetchone())
+        return " ".join(facts)
