@@ -15,26 +15,8 @@ from completions.pricing import meters
 from completions.request import reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
-from gateway_project.web.openapi import specification
-from gateway_project.web.openapi.fields import (
-    AnyObject,
-    Array,
-    Choice,
-    Constant,
-    Count,
-    Flag,
-    Integer,
-    Moment,
-    Number,
-    OneOf,
-    SchemaField,
-    Shape,
-    Text,
-    TextOr,
-    optional,
-    shape,
-    variant,
-)
+from gateway_project.web.openapi import fields, specification
+from gateway_project.web.openapi.fields import Array, Choice, Constant, Count, Flag, Integer, SchemaField, Shape, Text, optional
 from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
@@ -49,7 +31,9 @@ class ImageUrl(Shape):
     detail = optional(Choice, IMAGE_DETAILS, "How closely the model looks at it.")
 
 
-InputAudio = shape("InputAudio", data=Text("The audio, in base64."), format=Choice(AUDIO_FORMATS, "The format of the audio."))
+InputAudio = fields.shape(
+    "InputAudio", data=Text("The audio, in base64."), format=Choice(AUDIO_FORMATS, "The format of the audio.")
+)
 
 
 class AttachedFile(Shape):
@@ -73,26 +57,28 @@ class ChatCompletionMessageFunctionToolCall(Shape):
     function = CalledFunction(help_text="The function and its arguments.")
 
 
-def _parts(**options: Any) -> TextOr:
-    part = OneOf(
+def _parts(**options: Any) -> fields.TextOr:
+    part = fields.OneOf(
         "ChatCompletionContentPart",
         [
-            variant("ChatCompletionContentPartText", "text", text=Text("The text.")),
-            variant("ChatCompletionContentPartImage", "image_url", image_url=ImageUrl(help_text="The image.")),
-            variant("ChatCompletionContentPartInputAudio", "input_audio", input_audio=InputAudio(help_text="The audio.")),
-            variant("ChatCompletionContentPartFile", "file", file=AttachedFile(help_text="The file.")),
-            variant("ChatCompletionContentPartRefusal", "refusal", refusal=Text("What the model said when it refused.")),
+            fields.variant("ChatCompletionContentPartText", "text", text=Text("The text.")),
+            fields.variant("ChatCompletionContentPartImage", "image_url", image_url=ImageUrl(help_text="The image.")),
+            fields.variant(
+                "ChatCompletionContentPartInputAudio", "input_audio", input_audio=InputAudio(help_text="The audio.")
+            ),
+            fields.variant("ChatCompletionContentPartFile", "file", file=AttachedFile(help_text="The file.")),
+            fields.variant("ChatCompletionContentPartRefusal", "refusal", refusal=Text("What the model said when it refused.")),
         ],
     )
-    return TextOr(Array(part), **options)
+    return fields.TextOr(Array(part), **options)
 
 
 def _tool_calls(**options: Any) -> serializers.ListField:
-    call = OneOf(
+    call = fields.OneOf(
         "ChatCompletionMessageToolCall",
         [
             ChatCompletionMessageFunctionToolCall,
-            shape(
+            fields.shape(
                 "ChatCompletionMessageCustomToolCall",
                 id=Text("The id of the call. The message with its result repeats it as tool_call_id."),
                 type=Constant("custom"),
@@ -133,20 +119,20 @@ class ChatCompletionRequestMessage(Shape):
 class FunctionDefinition(Shape):
     name = SchemaField(_NAME, "The name by which the model calls it.")
     description = optional(Text, "What it does, for the model.")
-    parameters = optional(AnyObject, "A JSON schema of its arguments.")
+    parameters = optional(fields.AnyObject, "A JSON schema of its arguments.")
     strict = optional(Flag, "Whether the arguments always follow the schema.")
 
 
 class ChatCompletionTool(Shape):
     type = Choice(("function", "custom"), "The kind of tool.")
     function = FunctionDefinition(required=False, help_text="The function, where the type is function.")
-    custom = optional(AnyObject, "The name, description and format of the tool, where the type is custom.")
+    custom = optional(fields.AnyObject, "The name, description and format of the tool, where the type is custom.")
 
 
 class JsonSchemaFormat(Shape):
     name = SchemaField(_NAME, "The name of the schema.")
     description = optional(Text, "What the reply is, for the model.")
-    schema = optional(AnyObject, "The JSON schema of the reply.")
+    schema = optional(fields.AnyObject, "The JSON schema of the reply.")
     strict = optional(Flag, "Whether the reply always follows the schema.")
 
 
@@ -170,7 +156,9 @@ class PromptCacheOptions(Shape):
     ttl = optional(Choice, serving.CACHE_TTLS, "How long the cache keeps it, at least.")
 
 
-ModerationRule = shape("ModerationRule", mode=optional(Choice, serving.MODERATION_MODES, "Whether what is found is blocked."))
+ModerationRule = fields.shape(
+    "ModerationRule", mode=optional(Choice, serving.MODERATION_MODES, "Whether what is found is blocked.")
+)
 
 
 class ModerationPolicy(Shape):
@@ -185,12 +173,12 @@ class Moderation(Shape):
 
 class Prediction(Shape):
     type = Constant("content")
-    content = TextOr(Array(AnyObject()), "What the reply will likely have.")
+    content = fields.TextOr(Array(fields.AnyObject()), "What the reply will likely have.")
 
 
 class WebSearchOptions(Shape):
     search_context_size = optional(Choice, serving.SEARCH_SIZES, "How much of what is found the model reads.")
-    user_location = optional(AnyObject, "Where the user is.")
+    user_location = optional(fields.AnyObject, "Where the user is.")
 
 
 class Serving(Shape):
@@ -223,7 +211,7 @@ class ProviderPreferences(Shape):
     ignore = optional(Array, Text(), "These are not asked.", max_length=schema.PROVIDERS_MAX)
     sort = optional(Choice, schema.PROVIDER_SORTS, "How the others are ordered, as of the last hour.")
     max_price = optional(SchemaField, _MAX_PRICE, "The maximum price of a model, in US dollars per million tokens.")
-    min_quality = optional(Number, "The least quality of the model that an alias stands for.", 0, 100)
+    min_quality = optional(fields.Number, "The least quality of the model that an alias stands for.", 0, 100)
     allow_fallbacks = optional(Flag, "false: only those of order are asked, or one provider without an order.")
     require_parameters = optional(Flag, "true: only providers are asked that are sent every field of the request.")
 
@@ -261,9 +249,9 @@ class ChatCompletionRequest(Serving):
     temperature = request_fields.temperature(2)
     top_p = request_fields.top_p()
     frequency_penalty = optional(
-        Number, "Makes tokens less likely the more often they occur already; below 0, more likely.", -2, 2
+        fields.Number, "Makes tokens less likely the more often they occur already; below 0, more likely.", -2, 2
     )
-    presence_penalty = optional(Number, "Makes tokens less likely that occur already; below 0, more likely.", -2, 2)
+    presence_penalty = optional(fields.Number, "Makes tokens less likely that occur already; below 0, more likely.", -2, 2)
     n = optional(Integer, "How many replies.", 1, schema.CHOICES_MAX)
     stop = optional(SchemaField, _STOP, "Texts at which the model stops.")
     seed = optional(Integer, "Makes a repetition likely to give the same reply.", schema.SEED_MIN, schema.SEED_MAX)
@@ -333,7 +321,7 @@ class ChatCompletionMessage(Shape):
 class ChatCompletionChoice(Shape):
     index = Integer("The number of the choice, from 0.")
     message = ChatCompletionMessage(help_text="What the model says.")
-    logprobs = optional(AnyObject, _LOGPROBS_HELP)
+    logprobs = optional(fields.AnyObject, _LOGPROBS_HELP)
     finish_reason = Text(_FINISH_REASONS)
 
 
@@ -342,7 +330,7 @@ class PromptTokensDetails(Shape):
     cache_write_tokens = Count("Tokens that were written to a cache.")
 
 
-CompletionTokensDetails = shape("CompletionTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
+CompletionTokensDetails = fields.shape("CompletionTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
 
 
 _EXACT_NUMBER = {"type": "number", "format": "decimal"}
@@ -401,7 +389,7 @@ class ChatCompletionChunkDelta(Shape):
 class ChatCompletionChunkChoice(Shape):
     index = Integer("The number of the choice, from 0.")
     delta = ChatCompletionChunkDelta(help_text="What follows what was sent before.")
-    logprobs = optional(AnyObject, _LOGPROBS_HELP)
+    logprobs = optional(fields.AnyObject, _LOGPROBS_HELP)
     finish_reason = optional(Text, f"{_FINISH_REASONS} null before the end.")
 
 
@@ -447,8 +435,8 @@ class ChargedUsage(Shape):
 
 
 class CompletionTimings(Shape):
-    started_at = Moment("When it was admitted.")
-    ended_at = Moment("When it was settled. null: it runs.", allow_null=True)
+    started_at = fields.Moment("When it was admitted.")
+    ended_at = fields.Moment("When it was settled. null: it runs.", allow_null=True)
     total_ms = Count("From one to the other.", allow_null=True)
     first_token_ms = Count("Of a stream: from asking the provider that answered to the first text.", allow_null=True)
     streamed_ms = Count("From the first text to the last.", allow_null=True)
@@ -505,7 +493,7 @@ class LikelyCost(QuotedRates):
     )
 
 
-QuoteRefusal = shape("QuoteRefusal", specification.ErrorDetails, status=Integer("402 or 429"))
+QuoteRefusal = fields.shape("QuoteRefusal", specification.ErrorDetails, status=Integer("402 or 429"))
 
 
 class Quote(Shape):
@@ -530,8 +518,8 @@ _EXACT_DOLLARS = "US dollars, exactly."
 class UsageKey(Shape):
     id = Text("The id of the key.")
     name = Text("The name of the key.", allow_blank=True)
-    createdAt = Moment("When the key was created.")
-    expiresAt = Moment("When the key expires. null: never.", allow_null=True)
+    createdAt = fields.Moment("When the key was created.")
+    expiresAt = fields.Moment("When the key expires. null: never.", allow_null=True)
 
 
 class UsageLimit(Shape):
@@ -542,7 +530,7 @@ class UsageLimit(Shape):
     heldInDollars = Text(f"Held by running requests. {_EXACT_DOLLARS}")
     remainingInCents = Integer("Rounded down.")
     remainingInDollars = Text(_EXACT_DOLLARS)
-    resetsAt = Moment("null if FIXED.", allow_null=True)
+    resetsAt = fields.Moment("null if FIXED.", allow_null=True)
 
 
 class UsageRateLimits(Shape):
@@ -568,7 +556,7 @@ class UsageSpans(Shape):
 
 class UsageBalance(Shape):
     balanceInCents = Integer("Rounded down.")
-    balanceInDollars = Number("Rounded down to a whole cent.")
+    balanceInDollars = fields.Number("Rounded down to a whole cent.")
     heldInDollars = Text(f"Held by running requests. {_EXACT_DOLLARS}")
     availableInDollars = Text(f"What a new request may hold. {_EXACT_DOLLARS}")
 

@@ -9,26 +9,8 @@ from completions.inbound import request_fields
 from completions.inbound.messages import content as message_content
 from completions.inbound.messages import request, tools
 from completions.request import reasoning, schema
-from gateway_project.web.openapi.fields import (
-    AnyObject,
-    Array,
-    Choice,
-    Constant,
-    Count,
-    Described,
-    Flag,
-    Integer,
-    OneOf,
-    SchemaField,
-    Shape,
-    Text,
-    TextOr,
-    component_name,
-    one_of,
-    optional,
-    shape,
-    variant,
-)
+from gateway_project.web.openapi import fields
+from gateway_project.web.openapi.fields import AnyObject, Array, Choice, Constant, Count, Flag, Integer, Shape, Text, optional
 
 DISPLAYS = ("summarized", "omitted")
 _BLOCK = {
@@ -42,8 +24,8 @@ _STOP_SEQUENCE = "The text at which the model stopped, if its provider tells."
 _INDEX = "The number of the block, from 0."
 
 
-def _blocks(**options: Any) -> TextOr:
-    return TextOr(Array(SchemaField(_BLOCK)), **options)
+def _blocks(**options: Any) -> fields.TextOr:
+    return fields.TextOr(Array(fields.SchemaField(_BLOCK)), **options)
 
 
 class MessageParam(Shape):
@@ -111,12 +93,12 @@ class MessageRequest(MessageTokensCountRequest):
     stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
 
 
-def _block(kind: str, **fields: Any) -> Described:
-    return variant(f"{component_name(kind)}Block", kind, **fields)
+def _block(kind: str, **members: Any) -> fields.Described:
+    return fields.variant(f"{fields.component_name(kind)}Block", kind, **members)
 
 
-def _event(kind: str, about: str, **fields: Any) -> Described:
-    return variant(f"{component_name(kind)}Event", kind, Shape, about, **fields)
+def _event(kind: str, about: str, **members: Any) -> fields.Described:
+    return fields.variant(f"{fields.component_name(kind)}Event", kind, Shape, about, **members)
 
 
 _BLOCKS = [
@@ -146,16 +128,16 @@ _BLOCKS = [
     _block(
         "web_search_tool_result",
         tool_use_id=Text("The id of the search."),
-        content=SchemaField({}, "What it found, or why it failed, as Anthropic sends it."),
+        content=fields.SchemaField({}, "What it found, or why it failed, as Anthropic sends it."),
     ),
 ]
 
 
-def _content_block(help_text: str | None = None) -> OneOf:
-    return OneOf("ContentBlock", _BLOCKS, help_text)
+def _content_block(help_text: str | None = None) -> fields.OneOf:
+    return fields.OneOf("ContentBlock", _BLOCKS, help_text)
 
 
-OutputTokensDetails = shape("OutputTokensDetails", thinking_tokens=Count("Tokens of the model's thinking."))
+OutputTokensDetails = fields.shape("OutputTokensDetails", thinking_tokens=Count("Tokens of the model's thinking."))
 
 
 class MessageUsage(Shape):
@@ -167,7 +149,7 @@ class MessageUsage(Shape):
     cache_creation = optional(AnyObject, "Tokens written to a cache, by how long it keeps them: Anthropic's.")
     service_tier = optional(Text, "The tier that answered. Anthropic's.")
     server_tool_use = optional(AnyObject, "How often tools ran at Anthropic: web_search_requests.")
-    cost = SchemaField({"type": "number", "minimum": 0}, "In US dollars, exactly. null: not known yet.", allow_null=True)
+    cost = fields.SchemaField({"type": "number", "minimum": 0}, "In US dollars, exactly. null: not known yet.", allow_null=True)
 
 
 class Message(Shape):
@@ -181,7 +163,9 @@ class Message(Shape):
     usage = MessageUsage(help_text="The tokens that are charged; in message_start an estimate.")
 
 
-MessageTokensCount = shape("MessageTokensCount", input_tokens=Integer("The tokens of the prompt, as estimated.", min_value=1))
+MessageTokensCount = fields.shape(
+    "MessageTokensCount", input_tokens=Integer("The tokens of the prompt, as estimated.", min_value=1)
+)
 
 
 class AnthropicErrorDetails(Shape):
@@ -198,11 +182,11 @@ class AnthropicErrorResponse(Shape):
 
 
 _DELTAS = [
-    variant("TextDelta", "text_delta", text=Text("More text.")),
-    variant("InputJsonDelta", "input_json_delta", partial_json=Text("More of the JSON of the input.")),
-    variant("ThinkingDelta", "thinking_delta", thinking=Text("More of the model's thinking.")),
-    variant("SignatureDelta", "signature_delta", signature=Text("The signature of the thinking, at its end.")),
-    variant("CitationsDelta", "citations_delta", citation=AnyObject("What the text cites, as Anthropic sends it.")),
+    fields.variant("TextDelta", "text_delta", text=Text("More text.")),
+    fields.variant("InputJsonDelta", "input_json_delta", partial_json=Text("More of the JSON of the input.")),
+    fields.variant("ThinkingDelta", "thinking_delta", thinking=Text("More of the model's thinking.")),
+    fields.variant("SignatureDelta", "signature_delta", signature=Text("The signature of the thinking, at its end.")),
+    fields.variant("CitationsDelta", "citations_delta", citation=AnyObject("What the text cites, as Anthropic sends it.")),
 ]
 
 
@@ -211,7 +195,7 @@ class MessageDelta(Shape):
     stop_sequence = Text(_STOP_SEQUENCE, allow_null=True)
 
 
-STREAM_EVENT = one_of(
+STREAM_EVENT = fields.one_of(
     "MessageStreamEvent",
     [
         _event(
@@ -227,7 +211,7 @@ STREAM_EVENT = one_of(
             "content_block_delta",
             "More of a block.",
             index=Count(_INDEX),
-            delta=OneOf("ContentBlockDelta", _DELTAS, "What follows what was sent of the block before."),
+            delta=fields.OneOf("ContentBlockDelta", _DELTAS, "What follows what was sent of the block before."),
         ),
         _event("content_block_stop", "The end of a block.", index=Count(_INDEX)),
         _event(

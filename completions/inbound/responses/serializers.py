@@ -8,27 +8,8 @@ from completions.inbound import request_fields
 from completions.inbound.chat_completions.serializers import Serving
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
-from gateway_project.web.openapi.fields import (
-    AnyObject,
-    Array,
-    Choice,
-    Constant,
-    Count,
-    Described,
-    Flag,
-    Integer,
-    Number,
-    OneOf,
-    SchemaField,
-    Shape,
-    Text,
-    TextOr,
-    component_name,
-    one_of,
-    optional,
-    shape,
-    variant,
-)
+from gateway_project.web.openapi import fields
+from gateway_project.web.openapi.fields import AnyObject, Array, Choice, Constant, Count, Flag, Integer, Shape, Text, optional
 from gateway_project.web.openapi.specification import ErrorDetails
 
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
@@ -73,7 +54,7 @@ class ModelResponseText(Shape):
 class ModelResponseInputItem(Shape):
     type = Choice(items.ITEM_TYPES, "What it is. An item with a role is a message without it, too.", required=False)
     role = Choice(items.ROLES, "Who speaks, in a message.", required=False)
-    content = TextOr(Array(AnyObject()), "Of a message: text, or parts.", required=False)
+    content = fields.TextOr(Array(AnyObject()), "Of a message: text, or parts.", required=False)
 
 
 class ContextManagement(Shape):
@@ -84,7 +65,7 @@ class ContextManagement(Shape):
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
 class ModelResponseRequest(Serving):
     model = request_fields.model()
-    input = TextOr(Array(ModelResponseInputItem()), "Text of the user, or the items of the whole conversation.")
+    input = fields.TextOr(Array(ModelResponseInputItem()), "Text of the user, or the items of the whole conversation.")
     instructions = optional(Text, "Come before the input.")
     max_output_tokens = optional(Integer, "Maximum tokens to generate.", 1, schema.MAX_TOKENS_MAX)
     models = request_fields.models()
@@ -105,14 +86,16 @@ class ModelResponseRequest(Serving):
         0,
         request.TOP_LOGPROBS_MAX,
     )
-    include = optional(Array, SchemaField(_INCLUDE), "What else the reply has, such as probabilities.")
+    include = optional(Array, fields.SchemaField(_INCLUDE), "What else the reply has, such as probabilities.")
     metadata = request_fields.tags("Tags of your own. The usage page groups by them.")
     client_metadata = optional(AnyObject, "Codex's, about itself. No provider is sent it.")
     user = request_fields.user()
     safety_identifier = request_fields.user("OpenAI's newer name for user.")
     prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
     prompt_cache_retention = optional(Choice, request.CACHE_RETENTIONS, "How long OpenAI keeps the prompt in its cache.")
-    truncation = optional(SchemaField, {"type": "string", "const": "disabled"}, "Nothing is taken out of a conversation.")
+    truncation = optional(
+        fields.SchemaField, {"type": "string", "const": "disabled"}, "Nothing is taken out of a conversation."
+    )
     previous_response_id = optional(Text, "The id of a stored response: its whole conversation comes before the input.")
     store = optional(Flag, "Whether later requests can continue from the response, and read it.", default=True)
     background = optional(Flag, "Whether to answer at once, and to continue in the background.")
@@ -152,12 +135,12 @@ class ReasoningSummaryText(Shape):
     text = Text("What the model shows of its thinking.")
 
 
-OutputRefusal = variant("OutputRefusal", "refusal", refusal=Text("What the model says instead, because it refuses."))
+OutputRefusal = fields.variant("OutputRefusal", "refusal", refusal=Text("What the model says instead, because it refuses."))
 
 
-def _output_content(help_text: str | None = None) -> OneOf:
+def _output_content(help_text: str | None = None) -> fields.OneOf:
     """Return a field of a part of a message."""
-    return OneOf("OutputContent", [OutputText, OutputRefusal], help_text)
+    return fields.OneOf("OutputContent", [OutputText, OutputRefusal], help_text)
 
 
 class ReasoningItem(Shape):
@@ -187,8 +170,8 @@ class CustomToolCall(_Call):
     input = Text("What the model gives to it.")
 
 
-_ITEMS: list[Described] = [
-    shape(
+_ITEMS: list[fields.Described] = [
+    fields.shape(
         "OutputMessage",
         id=Text("The id of the item."),
         type=Constant("message"),
@@ -199,33 +182,33 @@ _ITEMS: list[Described] = [
     ReasoningItem,
     FunctionToolCall,
     CustomToolCall,
-    variant("LocalShellToolCall", "local_shell_call", _Call, action=AnyObject("The command, as OpenAI's API has it.")),
-    variant("ShellToolCall", "shell_call", _Call, action=AnyObject("The commands, as OpenAI's API has them.")),
-    variant(
+    fields.variant("LocalShellToolCall", "local_shell_call", _Call, action=AnyObject("The command, as OpenAI's API has it.")),
+    fields.variant("ShellToolCall", "shell_call", _Call, action=AnyObject("The commands, as OpenAI's API has them.")),
+    fields.variant(
         "ApplyPatchToolCall", "apply_patch_call", _Call, operation=AnyObject("The change of a file, as OpenAI's API has it.")
     ),
-    variant(
+    fields.variant(
         "ComputerToolCall",
         "computer_call",
         _Call,
         actions=Array(AnyObject(), "What to do in turn, as OpenAI's API has it."),
         pending_safety_checks=Array(AnyObject(), "Always empty."),
     ),
-    variant(
+    fields.variant(
         "ToolSearchCall",
         "tool_search_call",
         _Call,
         arguments=AnyObject("What the model searches for."),
         execution=Constant("client"),
     ),
-    shape(
+    fields.shape(
         "WebSearchCall",
         id=Text("The id of the item."),
         type=Constant("web_search_call"),
         status=Text(_STATUS),
         action=AnyObject("What was searched for or opened, as OpenAI's API has it."),
     ),
-    shape(
+    fields.shape(
         "CompactionItem",
         id=Text("The id of the item."),
         type=Constant("compaction"),
@@ -234,9 +217,9 @@ _ITEMS: list[Described] = [
 ]
 
 
-def _output_item(help_text: str | None = None) -> OneOf:
+def _output_item(help_text: str | None = None) -> fields.OneOf:
     """Return a field of an item."""
-    return OneOf("OutputItem", _ITEMS, help_text)
+    return fields.OneOf("OutputItem", _ITEMS, help_text)
 
 
 # --- The reply --------------------------------------------------------------------------------------------------------
@@ -247,7 +230,7 @@ class InputTokensDetails(Shape):
     cache_write_tokens = Count("Tokens that were written to a cache.")
 
 
-ReasoningTokensDetails = shape("ReasoningTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
+ReasoningTokensDetails = fields.shape("ReasoningTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
 
 
 class ModelResponseUsage(Shape):
@@ -256,10 +239,10 @@ class ModelResponseUsage(Shape):
     output_tokens = Count("Tokens that were generated, thinking included.")
     output_tokens_details = ReasoningTokensDetails(help_text="How many of them were thinking.")
     total_tokens = Count("Both together.")
-    cost = SchemaField({"type": "number", "minimum": 0}, "In US dollars, exactly. null: not known yet.", allow_null=True)
+    cost = fields.SchemaField({"type": "number", "minimum": 0}, "In US dollars, exactly. null: not known yet.", allow_null=True)
 
 
-IncompleteDetails = shape("IncompleteDetails", reason=Text("max_output_tokens or content_filter."))
+IncompleteDetails = fields.shape("IncompleteDetails", reason=Text("max_output_tokens or content_filter."))
 
 
 class ModelResponseError(Shape):
@@ -283,7 +266,7 @@ class ModelResponse(Shape):
     instructions = Text(f"As the request said. {_LONG}", allow_null=True)
     max_output_tokens = Integer("As the request said.", allow_null=True)
     max_tool_calls = Integer("As the request said.", allow_null=True)
-    metadata = SchemaField(request_fields.TAGS, f"As the request said. {_LONG}", allow_null=True)
+    metadata = fields.SchemaField(request_fields.TAGS, f"As the request said. {_LONG}", allow_null=True)
     parallel_tool_calls = Flag("As the request said; true by default.")
     previous_response_id = Text("As the request said.", allow_null=True)
     prompt_cache_key = Text(f"As the request said. {_LONG}", allow_null=True)
@@ -291,14 +274,14 @@ class ModelResponse(Shape):
     safety_identifier = Text("As the request said.", allow_null=True)
     service_tier = Text("The tier that was charged, or default; until it ends, the one asked for.")
     store = Flag("Whether it is stored.")
-    frequency_penalty = Number("Always null.", allow_null=True)
-    presence_penalty = Number("Always null.", allow_null=True)
-    temperature = Number("As the request said.", allow_null=True)
+    frequency_penalty = fields.Number("Always null.", allow_null=True)
+    presence_penalty = fields.Number("Always null.", allow_null=True)
+    temperature = fields.Number("As the request said.", allow_null=True)
     text = ModelResponseText(allow_null=True, help_text=f"As the request said; text by default. {_LONG}")
     tool_choice = request_fields.tool_choice(f"As the request said; auto by default. {_LONG}")
     tools = Array(ModelResponseTool(), f"As the request said. {_LONG}", allow_null=True)
     top_logprobs = Integer("As the request said; 0 by default.")
-    top_p = Number("As the request said.", allow_null=True)
+    top_p = fields.Number("As the request said.", allow_null=True)
     truncation = Text("Always disabled: nothing is taken out of a conversation.")
     user = Text("As the request said.", allow_null=True)
 
@@ -325,13 +308,13 @@ class _OfItem(_Event):
     output_index = Count("The place of the item in the output, from 0.")
 
 
-_OfResponse = shape("_OfResponse", _Event, response=ModelResponse(help_text="The response, as it is now."))
-_OfPart = shape("_OfPart", _OfItem, content_index=Count("The place of the part in the message, from 0."))
-_OfSummary = shape("_OfSummary", _OfItem, summary_index=Count("The place of the part in the summary, from 0."))
+_OfResponse = fields.shape("_OfResponse", _Event, response=ModelResponse(help_text="The response, as it is now."))
+_OfPart = fields.shape("_OfPart", _OfItem, content_index=Count("The place of the part in the message, from 0."))
+_OfSummary = fields.shape("_OfSummary", _OfItem, summary_index=Count("The place of the part in the summary, from 0."))
 
 
-def _event(kind: str, base: Described, about: str, name: str = "", /, **fields: Any) -> Described:
-    return variant(f"Response{name or component_name(kind)}Event", f"response.{kind}", base, about, **fields)
+def _event(kind: str, base: fields.Described, about: str, name: str = "", /, **members: Any) -> fields.Described:
+    return fields.variant(f"Response{name or fields.component_name(kind)}Event", f"response.{kind}", base, about, **members)
 
 
 @extend_schema_serializer(description="The event before the last of a stream that failed.")
@@ -343,7 +326,7 @@ class ResponseErrorEvent(_Event):
     error = ErrorDetails(help_text="The same again, for clients that look for it here.")
 
 
-STREAM_EVENT = one_of(
+STREAM_EVENT = fields.one_of(
     "ResponseStreamEvent",
     [
         _event("created", _OfResponse, "The first event."),
