@@ -10,20 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainValidator,
-    Tag,
-    ValidationError,
-    ValidationInfo,
-    create_model,
-    field_validator,
-    model_validator,
-)
+import pydantic
 from pydantic_core import ErrorDetails, PydanticKnownError
 
 from billing import money
@@ -46,7 +33,7 @@ class InvalidCatalog(ValueError):
         self.errors = errors
 
 
-def _rule(is_kept: Callable[[Any], object], mistake: str) -> AfterValidator:
+def _rule(is_kept: Callable[[Any], object], mistake: str) -> pydantic.AfterValidator:
     """``mistake`` says, with the value, what is wrong with one that does not keep the rule."""
 
     def check(value: Any) -> Any:
@@ -54,19 +41,19 @@ def _rule(is_kept: Callable[[Any], object], mistake: str) -> AfterValidator:
             raise ValueError(mistake.format(value))
         return value
 
-    return AfterValidator(check)
+    return pydantic.AfterValidator(check)
 
 
-def _text(characters_max: int) -> AfterValidator:
+def _text(characters_max: int) -> pydantic.AfterValidator:
     mistake = f"must have 1-{characters_max} printable characters, and no space at its ends"
     return _rule(lambda text: text.isprintable() and text == text.strip() and 1 <= len(text) <= characters_max, mistake)
 
 
-def _between_1_and(maximum: int) -> AfterValidator:
+def _between_1_and(maximum: int) -> pydantic.AfterValidator:
     return _rule(lambda number: 1 <= number <= maximum, f"{{}} is not between 1 and {maximum}")
 
 
-def _one_of(choices: Collection[str]) -> AfterValidator:
+def _one_of(choices: Collection[str]) -> pydantic.AfterValidator:
     return _rule(lambda text: text in choices, f"{{!r}} is not one of {', '.join(choices)}")
 
 
@@ -74,7 +61,7 @@ def _repeated(values: Iterable[Any]) -> list[Any]:
     return [value for value, number in Counter(values).items() if number > 1]
 
 
-def _price_nanos(value: object, info: ValidationInfo) -> int:
+def _price_nanos(value: object, info: pydantic.ValidationInfo) -> int:
     """Nanodollars per million tokens, or per image, of a price as text."""
     if type(value) in {int, float}:
         raise ValueError(f'write the price as text, {info.field_name} = "{value}": a number in a file gets rounded')
@@ -90,11 +77,11 @@ _ProviderName = Annotated[
 _Seconds = Annotated[int, _between_1_and(7_200)]
 _Count = Annotated[int, _between_1_and(_INTEGER_MAX)]
 _SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
-_PriceNanos = Annotated[int, PlainValidator(_price_nanos)]
+_PriceNanos = Annotated[int, pydantic.PlainValidator(_price_nanos)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+class _Table(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class About(_Table):
@@ -122,8 +109,8 @@ class ProviderTable(_Table):
 class HttpProviderTable(ProviderTable):
     """[providers.NAME] of every other kind. A field is a column of ``Provider``, and belongs to ``forms.ProviderForm``, too."""
 
-    base_url: Annotated[str, AfterValidator(rules.clean_base_url)]
-    api_key_env: Annotated[str, AfterValidator(rules.clean_api_key_env)] = ""
+    base_url: Annotated[str, pydantic.AfterValidator(rules.clean_base_url)]
+    api_key_env: Annotated[str, pydantic.AfterValidator(rules.clean_api_key_env)] = ""
     passes_unknown_fields: bool = False
 
 
@@ -132,7 +119,7 @@ _RATES: dict[str, Any] = {
     name: (_PriceNanos, ...) if name in meters.REQUIRED else (_PriceNanos | None, None) for name in meters.BY_NAME
 }
 # The fields of every table of rates: a rate for each meter, in nanodollars.
-_RatesTable: Any = create_model("_RatesTable", __base__=_Table, **_RATES)
+_RatesTable: Any = pydantic.create_model("_RatesTable", __base__=_Table, **_RATES)
 
 
 class BandTable(_RatesTable):  # type: ignore[misc]  # made of the list of meters
@@ -146,7 +133,7 @@ class TierTable(_RatesTable):  # type: ignore[misc]
 
     above: list[BandTable] = []
 
-    @field_validator("above")
+    @pydantic.field_validator("above")
     @classmethod
     def _are_different(cls, bands: list[BandTable]) -> list[BandTable]:
         for threshold in _repeated(band.prompt_tokens for band in bands):
@@ -161,7 +148,7 @@ class TierTable(_RatesTable):  # type: ignore[misc]
 
 
 _TIERS: dict[str, Any] = {tier: (TierTable | None, None) for tier in meters.TIERS}
-_WithTiers: Any = create_model("_WithTiers", __base__=TierTable, **_TIERS)
+_WithTiers: Any = pydantic.create_model("_WithTiers", __base__=TierTable, **_TIERS)
 
 
 def _with_tier_tables(values: Any) -> Any:
@@ -184,7 +171,7 @@ def _flat_tier(name: object) -> str:
 class CostTable(_WithTiers):  # type: ignore[misc]
     """The ``cost`` of a route."""
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _has_tables_of_tiers(cls, values: Any) -> Any:
         return _with_tier_tables(values)
@@ -217,9 +204,9 @@ def _moment(day: object) -> datetime.datetime:
 class PriceTable(CostTable):
     """A ``price`` of a model. ``starts_at`` is when it begins: ``from`` in the file; None: it holds already."""
 
-    starts_at: Annotated[datetime.datetime | None, PlainValidator(_moment)] = Field(None, alias="from")
+    starts_at: Annotated[datetime.datetime | None, pydantic.PlainValidator(_moment)] = pydantic.Field(None, alias="from")
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_room_for_the_markup(self) -> "PriceTable":
         markup.add_to_sheet(self.sheet)
         return self
@@ -233,7 +220,7 @@ def _stated(rule: msgspec.structs.FieldInfo) -> Any:
 
 _RULES: dict[str, Any] = {rule.name: _stated(rule) for rule in msgspec.structs.fields(chat.ModelRules)}
 # The ``rules`` of a model or of a route, in the words of ``chat.ModelRules``.
-RulesTable: Any = create_model("RulesTable", __base__=_Table, **_RULES)
+RulesTable: Any = pydantic.create_model("RulesTable", __base__=_Table, **_RULES)
 
 
 class RouteTable(_Table):
@@ -247,9 +234,9 @@ class RouteTable(_Table):
     cost: CostTable | None = None
     rules: RulesTable | None = None
 
-    @field_validator("provider")
+    @pydantic.field_validator("provider")
     @classmethod
-    def _is_known(cls, provider: str, info: ValidationInfo) -> str:
+    def _is_known(cls, provider: str, info: pydantic.ValidationInfo) -> str:
         assert info.context is not None
         if provider not in info.context:
             raise ValueError(f"{provider!r} is neither declared under [providers] nor known already")
@@ -277,7 +264,7 @@ class ModelTable(_Table):
     """[models."ID"]"""
 
     name: Annotated[str, _text(200)]
-    maker: Annotated[str, _text(100)] = Field(alias="provider")
+    maker: Annotated[str, _text(100)] = pydantic.Field(alias="provider")
     kind: Annotated[str, _one_of(ModelKind.values)] = ModelKind.CHAT.value
     category: Annotated[str, _one_of(Category.values)] = Category.GENERAL.value
     context_window: _Count
@@ -289,14 +276,14 @@ class ModelTable(_Table):
     requests_in_flight_max: _Count | None = None
     commercial_use: bool = False
     license: Annotated[str, _text(100)] | None = None
-    is_enabled: bool | None = Field(None, alias="enabled")
+    is_enabled: bool | None = pydantic.Field(None, alias="enabled")
     ends_on: datetime.date | None = None
-    successor_id: Annotated[str, _text(200)] | None = Field(None, alias="successor")
-    prices: list[PriceTable] = Field([], alias="price")
+    successor_id: Annotated[str, _text(200)] | None = pydantic.Field(None, alias="successor")
+    prices: list[PriceTable] = pydantic.Field([], alias="price")
     rules: RulesTable | None = None
     routes: list[RouteTable] = []
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _generates_no_tokens(cls, values: Any) -> Any:
         """Let a model that makes embeddings say nothing of tokens that it would generate, and of their price."""
@@ -308,14 +295,14 @@ class ModelTable(_Table):
                 given[name] = [_without_output(each, inner) for each in values[name]]
         return {**values, **given}
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _has_list_of_prices(cls, values: Any) -> Any:
         """One table of a price is a list of one. This runs first: pydantic begins with the last one of these."""
         is_one = isinstance(values, dict) and "price" in values and not isinstance(values["price"], list)
         return {**values, "price": [values["price"]]} if is_one else values
 
-    @field_validator("prices")
+    @pydantic.field_validator("prices")
     @classmethod
     def _begin_at_different_times(cls, prices: list[PriceTable]) -> list[PriceTable]:
         if not prices:
@@ -324,16 +311,16 @@ class ModelTable(_Table):
             raise ValueError(f"has two tables {f'from {start:%Y-%m-%d %H:%M:%S} UTC' if start else 'without from'}")
         return prices
 
-    @field_validator("max_output_tokens")
+    @pydantic.field_validator("max_output_tokens")
     @classmethod
-    def _fits_the_context_window(cls, tokens: int, info: ValidationInfo) -> int:
+    def _fits_the_context_window(cls, tokens: int, info: pydantic.ValidationInfo) -> int:
         if tokens > info.data.get("context_window", tokens):
             raise ValueError(f"{tokens} is more than the context_window")
         return tokens
 
-    @field_validator("routes")
+    @pydantic.field_validator("routes")
     @classmethod
-    def _have_apis(cls, routes: list[RouteTable], info: ValidationInfo) -> list[RouteTable]:
+    def _have_apis(cls, routes: list[RouteTable], info: pydantic.ValidationInfo) -> list[RouteTable]:
         is_embedding = info.data.get("kind") == ModelKind.EMBEDDING
         for route in routes:
             try:
@@ -342,7 +329,7 @@ class ModelTable(_Table):
                 raise ValueError(f"api {error}") from None
         return routes
 
-    @field_validator("routes")
+    @pydantic.field_validator("routes")
     @classmethod
     def _are_different(cls, routes: list[RouteTable]) -> list[RouteTable]:
         costs: dict[str, CostTable] = {}
@@ -383,15 +370,17 @@ class ModelTable(_Table):
 
 
 _AnyProvider = Annotated[
-    Annotated[ProviderTable, Tag("echo")] | Annotated[HttpProviderTable, Tag("http")],
-    Discriminator(lambda values: "echo" if isinstance(values, dict) and values.get("kind") == Provider.Kind.ECHO else "http"),
+    Annotated[ProviderTable, pydantic.Tag("echo")] | Annotated[HttpProviderTable, pydantic.Tag("http")],
+    pydantic.Discriminator(
+        lambda values: "echo" if isinstance(values, dict) and values.get("kind") == Provider.Kind.ECHO else "http"
+    ),
 ]
 
 
 class CatalogFile(_Table):
     catalog: About = About()
     providers: dict[_ProviderName, _AnyProvider] = {}
-    models: dict[Annotated[str, AfterValidator(rules.clean_model_id)], ModelTable] = {}
+    models: dict[Annotated[str, pydantic.AfterValidator(rules.clean_model_id)], ModelTable] = {}
 
 
 def declared_providers(values: dict[str, Any]) -> dict[str, Any]:
@@ -406,7 +395,7 @@ def validate(values: dict[str, Any], *, known_providers: Mapping[str, Any]) -> C
     """Validate a parsed file, whose routes may lead to ``known_providers``, each with its kind. Raises InvalidCatalog."""
     try:
         return CatalogFile.model_validate(values, context=known_providers)
-    except ValidationError as invalid:
+    except pydantic.ValidationError as invalid:
         raise InvalidCatalog([_sentence(error, values) for error in invalid.errors(include_url=False)]) from None
 
 
