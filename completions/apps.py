@@ -11,9 +11,9 @@ class CompletionsConfig(app_config.GatewayApp):
         from completions import checks  # noqa: F401  registers them
 
     def desk(self) -> app_config.Desk:
-        from completions.desk import panels, search, sections
+        from completions.desk import panels, search
 
-        return app_config.Desk(panels.PANELS, sections.SECTIONS, search.FINDERS)
+        return app_config.Desk(panels.PANELS, panels.SECTIONS, search.FINDERS)
 
     def facts(self) -> Iterable[Any]:
         from completions import facts

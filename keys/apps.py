@@ -7,9 +7,9 @@ class KeysConfig(app_config.GatewayApp):
     name = "keys"
 
     def desk(self) -> app_config.Desk:
-        from keys.desk import panels, search, sections
+        from keys.desk import panels, search
 
-        return app_config.Desk(panels.PANELS, sections.SECTIONS, search.FINDERS)
+        return app_config.Desk(panels.PANELS, panels.SECTIONS, search.FINDERS)
 
     def audit(self) -> app_config.Audit:
         from keys import audit

@@ -1,23 +1,28 @@
-"""The panels of completions on the admin's home page."""
+"""The panels of completions on the admin's home page, and the sections of an account's page about them."""
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import chain
+from typing import Any
 
 from django.contrib.admin.utils import quote
+from django.http import HttpRequest
 from django.urls import reverse
 
+from billing import statement_pages
+from billing.models import Account
 from billing.staff import approvals
 from completions.catalog import change_alerts
 from completions.catalog.change_alerts import Told
 from completions.catalog.sync import diff
+from completions.history import explanation, reading
 from completions.models import CatalogProposal, Completion, CompletionHour, LanguageModel, Price, PriceRequest, Route
 from completions.statistics import hours as completions_of_hours
 from completions.statistics import measurements
 from gateway_project import bar_chart
 from gateway_project.db import cell, everywhere
-from gateway_project.desk.panels import Content, Panel, Row
+from gateway_project.desk.panels import Content, Panel, Row, Section
 from gateway_project.text import dollars
 
 HOURS = 24
@@ -25,7 +30,7 @@ _HOUR = timedelta(hours=1)
 _DAYS_COMPARED = 7
 FAILING_PERCENT, FAILING_ATTEMPTS = 5, 5  # a route with fewer attempts in an hour says little
 LOW_NANOS = dollars.NANOS_PER_DOLLAR
-ROWS_SHOWN, CHANGES_SHOWN = 8, 30
+ROWS_SHOWN, CHANGES_SHOWN, COMPLETIONS_SHOWN = 8, 30, 10
 
 
 def _spending(now: datetime) -> Content:
@@ -201,4 +206,29 @@ PANELS = [
     Panel(60, "low-accounts", "Accounts near zero", "billing.account", _low_accounts),
     Panel(80, "proposals", "Proposals", "completions.catalogproposal", _proposals, "?state__exact=pending"),
     Panel(82, "changes", "What will change", "completions.price", _changes),
+]
+
+
+def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
+    latest = reading.read_page(account.pk, reading.Selection(), limit=COMPLETIONS_SHOWN)
+    return {
+        "completions": [
+            {
+                "completion": each,
+                "state": each.get_settlement_display() if each.settlement else "running",
+                "tokens": explanation.total_tokens(each),
+            }
+            for each in latest.completions
+        ]
+    }
+
+
+def _months(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"months": statement_pages.months_of(account)}
+
+
+_TEMPLATES = "admin/completions/account"
+SECTIONS = [
+    Section(40, "completions", "Latest completions", "completions.view_completion", f"{_TEMPLATES}/completions.html", _latest),
+    Section(55, "months", "Monthly statements", "billing.view_ledgerentry", f"{_TEMPLATES}/months.html", _months),
 ]

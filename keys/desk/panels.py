@@ -1,21 +1,28 @@
-"""The panel of refusals on the admin's home page."""
+"""The panel of refusals on the admin's home page, and the sections of an account's page about its keys."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 from django.db.models import Sum
+from django.http import HttpRequest
+from django.urls import reverse
 
+from billing.models import Account
 from gateway_project import bar_chart
-from gateway_project.db import everywhere
-from gateway_project.desk.panels import Content, Panel, Row
+from gateway_project.db import everywhere, pool
+from gateway_project.desk.panels import Content, Panel, Row, Section
+from keys import summaries
+from keys.desk.forms import RatesForm, RevokeForm, SupportLimitForm
 from keys.models import RefusalCount
-from keys.refusal_history import summaries
+from keys.refusal_history import summaries as refusal_summaries
 
-REASONS_SHOWN = 6
+REASONS_SHOWN, KEYS_SHOWN = 6, 50
+_ACTS = ((SupportLimitForm, "Limit"), (RatesForm, "Rates"), (RevokeForm, "Revoke"))
 
 
 def _refusals(now: datetime) -> Content:
-    hours = summaries.last_hours(now)
+    hours = refusal_summaries.last_hours(now)
     columns = ("hour", "status", "code", "error")
     ordered = (
         RefusalCount.objects.filter(hour__gte=hours[0]).values_list(*columns).annotate(sum=Sum("number")).order_by(*columns)
@@ -23,7 +30,7 @@ def _refusals(now: datetime) -> Content:
     by_hour, by_reason = Counter[datetime](), Counter[tuple[str, str]]()
     for hour, status, code, error, number in everywhere.gather(ordered.all, may_miss=True):
         by_hour[hour] += int(number)
-        by_reason[summaries.describe_error(error), f"{status} {code}"] += int(number)
+        by_reason[refusal_summaries.describe_error(error), f"{status} {code}"] += int(number)
     return Content(
         f"{by_reason.total():,}",
         "in the last 24 hours",
@@ -32,4 +39,31 @@ def _refusals(now: datetime) -> Content:
     )
 
 
+def _spending(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"chart": summaries.build_chart(account, pool.database_time().astimezone(UTC).date())}
+
+
+def _keys(request: HttpRequest, account: Account) -> dict[str, Any]:
+    keys = summaries.keys_newest_first(account).select_related("account")
+    acts = [(act.name, words) for act, words in _ACTS if request.user.has_perm(act.permission)]
+    rows = []
+    for summary in summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time()):
+        possible = () if summary.is_revoked else acts
+        links = [{"words": words, "address": reverse(f"admin:keys_apikey_{act}", args=[summary.id])} for act, words in possible]
+        rows.append({"summary": summary, "acts": links})
+    return {"keys": rows, "has_acts": bool(acts), "count": keys.count()}
+
+
+def _refusals_of_account(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"refusals": refusal_summaries.sum_by_reason(account, pool.database_time())}
+
+
 PANELS = [Panel(40, "refusals", "Refusals", "keys.refusalcount", _refusals, "?o=-1")]
+_TEMPLATES = "admin/keys/account"
+SECTIONS = [
+    Section(10, "spending", "Spending", "keys.view_apikey", f"{_TEMPLATES}/spending.html", _spending),
+    Section(30, "keys", "Keys", "keys.view_apikey", f"{_TEMPLATES}/keys.html", _keys),
+    Section(
+        60, "refusals", "Refusals in the last 24 hours", "keys.view_apikey", f"{_TEMPLATES}/refusals.html", _refusals_of_account
+    ),
+]
