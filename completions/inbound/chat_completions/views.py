@@ -11,16 +11,8 @@ from rest_framework.response import Response
 
 from completions.chat import ChatRequest, RequestBody
 from completions.inbound import descriptions
-from completions.inbound.chat_completions import clients
+from completions.inbound.chat_completions import clients, serializers
 from completions.inbound.chat_completions.completion_object import describe_completion
-from completions.inbound.chat_completions.serializers import (
-    CHAT_COMPLETION_STREAM_EVENT,
-    ChatCompletion,
-    ChatCompletionRequest,
-    KeyUsage,
-    PastCompletion,
-    Quote,
-)
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
@@ -52,9 +44,9 @@ class ChatCompletionsView(CompletionView):
         "createChatCompletion",
         "Generate a reply",
         _COMPLETION_DESCRIPTION,
-        request=ChatCompletionRequest,
-        reply=ChatCompletion,
-        event=CHAT_COMPLETION_STREAM_EVENT,
+        request=serializers.ChatCompletionRequest,
+        reply=serializers.ChatCompletion,
+        event=serializers.CHAT_COMPLETION_STREAM_EVENT,
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
@@ -66,7 +58,7 @@ class QuoteView(RequestView):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return schema.parse(RequestBody(fields, raw), pause)
 
-    @descriptions.reading("createQuote", "Quote a completion", ChatCompletionRequest, Quote)
+    @descriptions.reading("createQuote", "Quote a completion", serializers.ChatCompletionRequest, serializers.Quote)
     def post(self, request: Request) -> HttpResponse:
         return self.quote(request)
 
@@ -78,7 +70,7 @@ class PastCompletionView(RatedView):
         "retrieveCompletion",
         "Retrieve what happened to a completion",
         "Who answered a completion of the account, its tokens, its exact cost and how it was settled.",
-        PastCompletion,
+        serializers.PastCompletion,
         errors.PathNotFound,
     )
     def get(self, request: Request, completion_id: str) -> HttpResponse:
@@ -92,7 +84,7 @@ class UsageView(RatedView):
         "retrieveUsage",
         "Retrieve the key's usage",
         "What the key has used, its limits, and the account's balance. Also when one of them is used up.",
-        KeyUsage,
+        serializers.KeyUsage,
     )
     def get(self, request: Request) -> Response:
         return Response(describe_usage(self.key))

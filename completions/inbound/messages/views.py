@@ -14,15 +14,8 @@ from completions.chat import ChatRequest
 from completions.inbound import descriptions, input_tokens
 from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import CompletionView, TranslatedView
-from completions.inbound.messages import reply, tools
+from completions.inbound.messages import reply, serializers, tools
 from completions.inbound.messages import request as messages_request
-from completions.inbound.messages.serializers import (
-    STREAM_EVENT,
-    Message,
-    MessageRequest,
-    MessageTokensCount,
-    MessageTokensCountRequest,
-)
 from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project import errors
@@ -77,9 +70,9 @@ class MessagesView(_ReadsMessages, CompletionView):
         "createMessage",
         "Generate a reply, in Anthropic's Messages",
         _DESCRIPTION,
-        request=MessageRequest,
-        reply=Message,
-        event=STREAM_EVENT,
+        request=serializers.MessageRequest,
+        reply=serializers.Message,
+        event=serializers.STREAM_EVENT,
         headers=[descriptions.MAX_TOKENS],
     )
     def post(self, request: Request) -> HttpResponseBase:
@@ -90,7 +83,11 @@ class MessageQuoteView(_ReadsMessages):
     """The hold and the maximum cost of a request in Anthropic's Messages."""
 
     @descriptions.reading(
-        "createMessageQuote", "Quote a completion, in Anthropic's Messages", MessageRequest, Quote, auth=descriptions.AUTH
+        "createMessageQuote",
+        "Quote a completion, in Anthropic's Messages",
+        serializers.MessageRequest,
+        Quote,
+        auth=descriptions.AUTH,
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.quote(request)
@@ -106,8 +103,8 @@ class CountTokensView(_AnthropicReplies):
     @descriptions.reading(
         "countMessageTokens",
         "Estimate the tokens of a prompt, in Anthropic's Messages",
-        MessageTokensCountRequest,
-        MessageTokensCount,
+        serializers.MessageTokensCountRequest,
+        serializers.MessageTokensCount,
         descriptions.ESTIMATE,
         auth=descriptions.AUTH,
     )

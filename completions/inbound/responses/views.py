@@ -19,16 +19,9 @@ from completions.chat import ChatRequest
 from completions.inbound import descriptions, input_tokens
 from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, TranslatedView, run_once_sent
-from completions.inbound.responses import background, compaction, history, keeping, reply
+from completions.inbound.responses import background, compaction, history, keeping, reply, serializers
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.keeping import Keeping
-from completions.inbound.responses.serializers import (
-    STREAM_EVENT,
-    CompactedResponse,
-    InputTokensCount,
-    ModelResponse,
-    ModelResponseRequest,
-)
 from completions.inbound.responses.tools import Called
 from completions.relay import charge
 from completions.relay.dispatch import Dispatch
@@ -206,9 +199,9 @@ class ResponsesView(_ReadsResponses, CompletionView):
         "createResponse",
         "Generate a reply, in OpenAI's Responses",
         _DESCRIPTION,
-        request=ModelResponseRequest,
-        reply=ModelResponse,
-        event=STREAM_EVENT,
+        request=serializers.ModelResponseRequest,
+        reply=serializers.ModelResponse,
+        event=serializers.STREAM_EVENT,
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -242,8 +235,8 @@ class CompactionView(ResponsesView):
         "compactResponse",
         "Compact a conversation, in OpenAI's Responses",
         "The model sums the conversation up. Send the output as the beginning of the next input.",
-        request=ModelResponseRequest,
-        reply=CompactedResponse,
+        request=serializers.ModelResponseRequest,
+        reply=serializers.CompactedResponse,
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -253,7 +246,9 @@ class CompactionView(ResponsesView):
 class ResponseQuoteView(_ReadsResponses):
     """The hold and the maximum cost of a request in OpenAI's Responses."""
 
-    @descriptions.reading("createResponseQuote", "Quote a completion, in OpenAI's Responses", ModelResponseRequest, Quote)
+    @descriptions.reading(
+        "createResponseQuote", "Quote a completion, in OpenAI's Responses", serializers.ModelResponseRequest, Quote
+    )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
             return self.quote(request)
@@ -265,8 +260,8 @@ class InputTokensView(_ReadsResponses):
     @descriptions.reading(
         "countResponseInputTokens",
         "Estimate the tokens of an input, in OpenAI's Responses",
-        ModelResponseRequest,
-        InputTokensCount,
+        serializers.ModelResponseRequest,
+        serializers.InputTokensCount,
         descriptions.ESTIMATE,
         auth=descriptions.AUTH,
     )
