@@ -21,14 +21,7 @@ from keys.models import ApiKey, ManagementKey
 from keys.spending_limit import SpendingLimit
 
 _LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
-_NAMES = {
-    "name": "name",
-    "expires_at": "expiry",
-    "allowed_models": "models",
-    "tags": "tags",
-    "requests_per_minute": "requests per minute",
-    "tokens_per_minute": "tokens per minute",
-}
+_NAMES = {"expires_at": "expiry", "allowed_models": "models"}  # others are their columns, with spaces
 
 
 class KeyRevoked(Exception):
@@ -111,7 +104,8 @@ def change(request: HttpRequest, key: ApiKey, fields: dict[str, Any]) -> list[st
         if changed:
             before = _values(key, *changed)
             lifecycle.change_key(key, **changed)
-            summary = f"Changed the {', '.join(_NAMES[name] for name in changed)}."
+            names = [_NAMES.get(name, name.replace("_", " ")) for name in changed]
+            summary = f"Changed the {', '.join(names)}."
             log.record(request, Activity.Act.KEY_CHANGED, key, summary, before=before, after=changed)
     return list(changed)
 

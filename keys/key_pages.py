@@ -89,14 +89,8 @@ def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     if minted is None:
         [summary] = summaries.summarize_keys([key], pool.database_time())
         return render(request, "dashboard/key_rotate.html", {"form": form, "key": summary})
-    context = {
-        "name": key.name,
-        "secret": minted,
-        "grace": form.grace,
-        "ends_at": pool.database_time() + form.grace,
-        "api_url": hosts.api_url(request),
-    }
-    return render(request, "dashboard/key_made.html", {**context, "is_rotated": True})
+    context = {"name": key.name, "secret": minted, "grace": form.grace, "ends_at": pool.database_time() + form.grace}
+    return render(request, "dashboard/key_made.html", {**context, "api_url": hosts.api_url(request), "is_rotated": True})
 
 
 def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:

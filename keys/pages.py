@@ -146,14 +146,9 @@ def revoke_management_key(request: HttpRequest, account: Account, key_id: str) -
 
 
 def _describe(key: ManagementKey) -> dict[str, object]:
-    return {
-        "id": key.pk,
-        "name": key.name,
-        "hint": f"{secret.MANAGEMENT_PREFIX}…{key.last_four}",
-        "created_at": key.created_at,
-        "last_used_at": key.last_used_at,
-        "revoked_at": key.revoked_at,
-    }
+    columns = ("id", "name", "created_at", "last_used_at", "revoked_at")
+    hint = f"{secret.MANAGEMENT_PREFIX}…{key.last_four}"
+    return {"hint": hint, **{name: getattr(key, name) for name in columns}}
 
 
 def _address(request: HttpRequest) -> str:

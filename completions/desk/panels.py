@@ -98,12 +98,8 @@ def _routes(now: datetime) -> Content:
     routes = list(enabled.order_by("model_id", "id"))
     rows = [row for route in routes if (row := _trouble(route, measured, now))]
     number = len(rows)
-    return Content(
-        str(number),
-        f"of {len(routes)} routes failed often in the last hour or are paused after failures",
-        rows=rows[:ROWS_SHOWN],
-        needs_attention=number > 0,
-    )
+    words = f"of {len(routes)} routes failed often in the last hour or are paused after failures"
+    return Content(str(number), words, rows=rows[:ROWS_SHOWN], needs_attention=number > 0)
 
 
 def _trouble(route: Route, measured: dict[measurements.Route, measurements.Measured], now: datetime) -> Row | None:

@@ -98,13 +98,8 @@ def list_requests(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> dict[str, Any]:
     given = form.cleaned_data
-    page = reading.read_page(
-        account.pk,
-        form.selection,
-        limit=REQUESTS_PER_PAGE,
-        older_than=given["older"] or None,
-        newer_than=given["newer"] or None,
-    )
+    place = {"older_than": given["older"] or None, "newer_than": given["newer"] or None}
+    page = reading.read_page(account.pk, form.selection, limit=REQUESTS_PER_PAGE, **place)
     searched = Completion.objects.filter(pk=page.searched_to) if page.searched_to else Completion.objects.none()
     return {
         "rows": [_row(completion) for completion in page.completions],

@@ -209,21 +209,12 @@ def render_feed(base_url: str) -> str:
     )
     for each in [*status.open, *status.planned, *status.past]:
         last = max([each.ended_at or each.began_at, *(update.at for update in each.updates.all())])
-        feed.add_item(
-            title=each.title,
-            link=f"{address}#incident-{each.id}",
-            description=_described(each),
-            pubdate=last,
-            unique_id=f"{address}#incident-{each.id}",
-        )
+        link = f"{address}#incident-{each.id}"
+        feed.add_item(title=each.title, link=link, description=_described(each), pubdate=last, unique_id=link)
     return str(feed.writeString("utf-8"))
 
 
 def _described(incident: Incident) -> str:
     ended = f"Ended {incident.ended_at:%d %b %Y, %H:%M} UTC." if incident.ended_at else ""
-    updates = [f"{each.at:%d %b, %H:%M} UTC: {each.text}" for each in incident.updates.all()]
-    return "\n".join(
-        filter(
-            None, [f"{incident.get_impact_display()}. Began {incident.began_at:%d %b %Y, %H:%M} UTC. {ended}".strip(), *updates]
-        )
-    )
+    began = f"{incident.get_impact_display()}. Began {incident.began_at:%d %b %Y, %H:%M} UTC. {ended}".strip()
+    return "\n".join([began, *(f"{each.at:%d %b, %H:%M} UTC: {each.text}" for each in incident.updates.all())])

@@ -74,22 +74,14 @@ class Dispatch:
 
     @property
     def served_by(self) -> ServedBy:
-        offer, provider_slug = self.call.offer, self.call.route.provider_slug
+        offer, route, head = self.call.offer, self.call.route, self.call.head
         first_token_ms = streamed_ms = None
         if self.first_text_at is not None and self.last_text_at is not None:
             first_token_ms = round((self.first_text_at - self.attempted_at) * 1000)
             streamed_ms = round((self.last_text_at - self.first_text_at) * 1000)
         failed = self.failed_attempts or ([] if self.is_kept_out else None)
-        return ServedBy(
-            offer.model_id,
-            offer.price_id,
-            provider_slug,
-            self.attempts,
-            first_token_ms,
-            streamed_ms,
-            failed,
-            self.call.head.request_id,
-        )
+        times_ms = first_token_ms, streamed_ms
+        return ServedBy(offer.model_id, offer.price_id, route.provider_slug, self.attempts, *times_ms, failed, head.request_id)
 
     @property
     def is_cancellable(self) -> bool:

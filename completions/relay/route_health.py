@@ -125,12 +125,9 @@ def _record_fault(route: Route) -> None:
     faults.count += 1
     if faults.count >= _FAULTS_MAX:
         if faults.count == _FAULTS_MAX:
-            _faults_logger.warning(
-                "this host cannot connect to %s: %s is tried once a second here, and its circuit stays as it is",
-                route.provider_slug,
-                route.upstream_model,
-                extra={"provider": route.provider_slug, "model": route.upstream_model},
-            )
+            message = "this host cannot connect to %s: %s is tried once a second here, and its circuit stays as it is"
+            facts = {"provider": route.provider_slug, "model": route.upstream_model}
+            _faults_logger.warning(message, *facts.values(), extra=facts)
         faults.paused_until = time.monotonic() + _PAUSE_SECONDS
 
 
@@ -202,12 +199,10 @@ def _mark(route: Route, status: int, reason: str) -> None:
         refused_key=route.key_fingerprint, key_refused_at=Now(), key_refusal=reason[: Provider.KEY_REFUSAL_CHARACTERS_MAX]
     )
     if is_news:
-        _keys_logger.warning(
-            "provider %s refuses its API key (%s): its models are not available until the key is changed or accepted again",
-            route.provider_slug,
-            status,
-            extra={"provider": route.provider_slug},
+        message = (
+            "provider %s refuses its API key (%s): its models are not available until the key is changed or accepted again"
         )
+        _keys_logger.warning(message, route.provider_slug, status, extra={"provider": route.provider_slug})
 
 
 def _clear(route: Route) -> None:

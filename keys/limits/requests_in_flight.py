@@ -15,17 +15,9 @@ from gateway_project import errors
 from keys.models import ApiKey, SpendingDay
 
 _YESTERDAY: Any = Func(template="((statement_timestamp() AT TIME ZONE 'UTC')::date - 1)", output_field=DateField())
+_OF_KEY = SpendingDay.objects.filter(key=OuterRef("pk"), day__gte=_YESTERDAY).order_by().values("key")
 # The open holds of a key, for queries without locks: ``ApiKey.objects.annotate(running=requests_in_flight.OPEN_HOLDS)``.
-OPEN_HOLDS: Any = Coalesce(
-    Subquery(
-        SpendingDay.objects.filter(key=OuterRef("pk"), day__gte=_YESTERDAY)
-        .order_by()
-        .values("key")
-        .annotate(open=Sum("open_holds"))
-        .values("open")
-    ),
-    0,
-)
+OPEN_HOLDS: Any = Coalesce(Subquery(_OF_KEY.annotate(open=Sum("open_holds")).values("open")), 0)
 _TRY_AGAIN = "Try again when one has ended."
 
 

@@ -161,17 +161,10 @@ def _report(first: Completion, correction: "Correction", charged_nanos: int) -> 
     metrics.count_completion(correction.served_by.model_id, correction.settlement)
     lost_nanos = correction.completion.due_nanos(correction.cost_nanos or 0) - charged_nanos
     metrics.operator_loss_nanos.inc(lost_nanos)
-    logger.warning(
-        "%s was %s, %s nanodollars, and is corrected by %s: %s nanodollars charged, %s given back, %s lost",
-        first.pk,
-        first.settlement,
-        first.cost_nanos,
-        correction.completion.id,
-        charged_nanos,
-        correction.overcharged_nanos,
-        lost_nanos,
-        extra={"completion": first.pk, "model": correction.served_by.model_id, "cost_nanos": charged_nanos},
-    )
+    message = "%s was %s, %s nanodollars, and is corrected by %s: %s nanodollars charged, %s given back, %s lost"
+    before, by = (first.pk, first.settlement, first.cost_nanos), correction.completion.id
+    facts = {"completion": first.pk, "model": correction.served_by.model_id, "cost_nanos": charged_nanos}
+    logger.warning(message, *before, by, charged_nanos, correction.overcharged_nanos, lost_nanos, extra=facts)
 
 
 @dataclass(frozen=True, slots=True)
