@@ -112,12 +112,7 @@ def refuse_unsupported(request: ChatRequest, *names: str) -> None:
 
 
 def status_error(
-    status: int,
-    reason: str = "",
-    headers: dict[str, str] | None = None,
-    *,
-    code: str | None = None,
-    param: str | None = None,
+    status: int, reason: str = "", headers: dict[str, str] | None = None, *, code: str | None = None, param: str | None = None
 ) -> errors.ApiError:
     """Return the error for a provider's status that is not 2xx. A 401, 402 or 403 is about our account: it is not passed on.
 

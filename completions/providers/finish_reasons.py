@@ -30,13 +30,9 @@ ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 OPENAI = {word: meaning for meaning, _, words in ROWS for word in words} | {word: word for word in OWN}
 
 ANTHROPIC = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
+    **dict.fromkeys(("end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded", "pause_turn"), "length"),
+    **{"tool_use": "tool_calls", "refusal": "content_filter"},
 }
 GEMINI = {
     "stop": "stop",

@@ -20,10 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # names are the caller's own: othe
 
 
 def find(
-    request: ChatRequest,
-    sent: Set[str],
-    sent_in_messages: Collection[str] | None = None,
-    sent_in_blocks: Collection[str] = (),
+    request: ChatRequest, sent: Set[str], sent_in_messages: Collection[str] | None = None, sent_in_blocks: Collection[str] = ()
 ) -> list[str]:
     """Return the fields of the request that are not among those sent, in its order; then those of messages.
 

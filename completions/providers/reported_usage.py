@@ -49,10 +49,7 @@ _COUNTS = {
 SPELLINGS = {path: count for count, paths in _COUNTS.items() for path in paths}
 # Where one of these is no number of tokens, the usage is none. The others are parts of these, and then 0.
 _ANTHROPICS = {"cache_read_input_tokens", "cache_creation_input_tokens"}
-_ESSENTIAL = {
-    *(*_COUNTS["prompt"], *_COUNTS["generated"], *_COUNTS["read of tools"], "thoughtsTokenCount"),
-    *_ANTHROPICS,
-}
+_ESSENTIAL = {*_ANTHROPICS, *_COUNTS["prompt"], *_COUNTS["generated"], *_COUNTS["read of tools"], "thoughtsTokenCount"}
 _TOTALS = _COUNTS["total"]
 _IMPOSSIBLE = -1
 _NO_RATES = RateSheet(())

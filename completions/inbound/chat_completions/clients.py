@@ -11,18 +11,13 @@ from typing import Any
 from completions.chat import ChatRequest
 from completions.request.fields import Fields
 
-_HEADERS = frozenset(
-    {
-        "HTTP_HTTP_REFERER",  # not Referer: OpenRouter's own
-        "HTTP_X_OPENROUTER_CATEGORIES",
-        "HTTP_X_OPENROUTER_EXPERIMENTAL_METADATA",
-        "HTTP_X_OPENROUTER_METADATA",
-        "HTTP_X_OPENROUTER_TITLE",
-        "HTTP_X_TITLE",
-    }
-)
+_HEADERS = {
+    "HTTP_HTTP_REFERER",  # not Referer: OpenRouter's own
+    *("HTTP_X_OPENROUTER_CATEGORIES", "HTTP_X_OPENROUTER_EXPERIMENTAL_METADATA", "HTTP_X_OPENROUTER_METADATA"),
+    *("HTTP_X_OPENROUTER_TITLE", "HTTP_X_TITLE"),
+}
 # Beside ``provider`` and ``models``, which the documentation offers to OpenAI's clients, too.
-_FIELDS = frozenset({"plugins", "preset", "reasoning", "route", "transforms"})
+_FIELDS = {"plugins", "preset", "reasoning", "route", "transforms"}
 
 
 def expects_usage(chat: ChatRequest, meta: Mapping[str, Any]) -> bool:

@@ -40,16 +40,10 @@ class EmbeddingsFormat(WholeFormat):
                 data.append({"object": "embedding", "index": index, "embedding": written})
                 if index % _PAUSE_EMBEDDINGS == 0:
                     pause()
+            listed = {"id": dispatch.admitted.completion.id, "object": "list", "data": data}
             tokens = {"prompt_tokens": usage.prompt_tokens, "total_tokens": usage.prompt_tokens}
-            return compact_json.dumps(
-                {
-                    "id": dispatch.admitted.completion.id,
-                    "object": "list",
-                    "data": data,
-                    "model": dispatch.call.offer.model_id,
-                    "usage": {**tokens, "cost": dollars.json_number(charged_nanos)},
-                }
-            )
+            counted = {**tokens, "cost": dollars.json_number(charged_nanos)}
+            return compact_json.dumps({**listed, "model": dispatch.call.offer.model_id, "usage": counted})
 
 
 def _as_base64(vector: "array[float]") -> str:

@@ -8,11 +8,8 @@ from completions.providers import sealed_reasoning
 from completions.request.fields import Fields
 
 _STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "content_filter": "refusal",
+    **{"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"},
+    **dict.fromkeys(("tool_calls", "function_call"), "tool_use"),
 }
 # The member of a choice that has text of the model -> the type of its block. A refusal is text, and the reason of the end, too.
 _TEXT_KINDS = {"reasoning_content": "thinking", "content": "text", "refusal": "text"}

@@ -12,6 +12,7 @@ from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.messages import blocks
 from completions.inbound.messages.blocks import BlockStream
 from completions.pricing.usage import Usage
+from completions.providers.anthropic.response import STATUSES
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
@@ -19,15 +20,8 @@ from gateway_project import errors
 from gateway_project.text import dollars
 
 _TYPES_BY_STATUS = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
+    **{status: kind for kind, status in STATUSES.items()},
     503: "overloaded_error",  # which Claude Code repeats also where a stream has told no status
-    504: "timeout_error",
-    529: "overloaded_error",
 }
 _OVERLOADED = 529
 

@@ -50,12 +50,8 @@ _NAMES = Names(
     },
     message={"tool_call_id": "tool_use_id", "reasoning_content": "thinking"},
     part={
-        "image_url.url": "source",
-        "image_url": "source",
-        "file.file_data": "source",
-        "file": "source",
-        "function.arguments": "input",
-        "function.name": "name",
+        **dict.fromkeys(("image_url.url", "image_url", "file.file_data", "file"), "source"),
+        **{"function.arguments": "input", "function.name": "name"},
     },
     function={"parameters": "input_schema"},
 )

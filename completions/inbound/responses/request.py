@@ -67,12 +67,8 @@ _NAMES = Names(
     },
     message={"tool_call_id": "call_id", "reasoning_content": "summary"},
     part={
-        "image_url.url": "image_url",
-        "image_url.detail": "detail",
-        "file": "",
-        "id": "call_id",
-        "function": "",
-        "custom": "",
+        **{"image_url.url": "image_url", "image_url.detail": "detail", "id": "call_id"},
+        **dict.fromkeys(("file", "function", "custom"), ""),
     },
 )
 

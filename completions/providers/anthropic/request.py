@@ -25,14 +25,10 @@ _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 
 # These are sent to some models, or instead of one another. The others are always translated, or refused by ``check``.
 _DEPEND_ON_MODEL = frozenset({"reasoning", "reasoning_effort", "temperature", "tool_choice", "top_p"})
 _NAME_THE_USER = frozenset({"metadata", "safety_identifier", "user"})
-_TRANSLATED_FIELDS = (
-    HONOURED
-    | _DEPEND_ON_MODEL
-    | _NAME_THE_USER
-    | {
-        *("cache_control", "functions", "logprobs", "parallel_tool_calls", "response_format", "stop", "tools", "top_logprobs"),
-    }
-)
+_TRANSLATED_FIELDS = HONOURED | {
+    *(*_DEPEND_ON_MODEL, *_NAME_THE_USER, "cache_control", "functions", "logprobs", "parallel_tool_calls"),
+    *("response_format", "stop", "tools", "top_logprobs"),
+}
 _TRANSLATED_MESSAGE_FIELDS = frozenset({"cache_control", "function_call", "tool_call_id", "tool_calls"})
 _SENT_IN_BLOCKS = frozenset({"cache_control"})
 # Lets models that think with a budget think again after the result of a tool; newer ones do so by themselves.

@@ -17,23 +17,15 @@ from completions.request.fields import Fields
 from gateway_project.text import compact_json
 
 # Error type -> HTTP status, where the error arrives with a 2xx status.
-_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "overloaded_error": 529,
+STATUSES = {
+    **{"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403},
+    **{"not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429},
+    **{"timeout_error": 504, "overloaded_error": 529},
 }
 # Type of a block or a delta with generated text -> the field that has it, and OpenAI's field for it.
 _TEXT_FIELDS = {
-    "text": ("text", "content"),
-    "text_delta": ("text", "content"),
-    "thinking": ("thinking", "reasoning_content"),
-    "thinking_delta": ("thinking", "reasoning_content"),
+    **dict.fromkeys(("text", "text_delta"), ("text", "content")),
+    **dict.fromkeys(("thinking", "thinking_delta"), ("thinking", "reasoning_content")),
 }
 _FORMAT = "anthropic-claude-v1"  # of reasoning, in OpenRouter's words
 _THINKING = ("thinking", "redacted_thinking")
@@ -265,7 +257,7 @@ def read_error(error: Fields) -> InBandError:
     """Return the exception for an error object that arrived with a 2xx status."""
     reason = str(error.get("message") or "")
     names = frozenset({str(error["type"])})
-    return InBandError(UpstreamError(reason, names=names), _status(_STATUSES.get(error["type"], 500), reason))
+    return InBandError(UpstreamError(reason, names=names), _status(STATUSES.get(error["type"], 500), reason))
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:

@@ -35,12 +35,8 @@ _TOLD = (
 )
 # Of errors about our account at the provider: OpenAI's, Alibaba's and Groq's.
 _BILLING_CODES = {
-    "Arrearage",
-    "account_deactivated",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "insufficient_quota",
-    "organization_restricted",
+    *("Arrearage", "account_deactivated", "billing_hard_limit_reached", "billing_not_active"),
+    *("insufficient_quota", "organization_restricted"),
 }
 
 

@@ -29,13 +29,8 @@ _TEXTS = {
 _BETWEEN_PARTS = "\n\n"  # of a summary
 # Code of an error -> HTTP status, where the error arrives with a 2xx status.
 _STATUSES = {
-    "insufficient_quota": 402,
-    "invalid_api_key": 401,
-    "rate_limit_exceeded": 429,
-    "server_is_overloaded": 503,
-    "slow_down": 503,
-    "too_many_requests": 429,
-    "vector_store_timeout": 504,
+    **{"invalid_api_key": 401, "insufficient_quota": 402, "rate_limit_exceeded": 429, "too_many_requests": 429},
+    **{"server_is_overloaded": 503, "slow_down": 503, "vector_store_timeout": 504},
 }
 # Codes of what OpenAI does not do for this request. Others fail whatever is asked, and another route may not.
 _ABOUT_REQUEST = re.compile("image|policy|^invalid_")
