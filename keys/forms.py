@@ -190,14 +190,8 @@ class ChangeForm(DetailsForm):
 
     def __init__(self, key: ApiKey, *args: Any) -> None:
         last = key.expires_at and (key.expires_at - timedelta(microseconds=1)).astimezone(UTC).date()
-        initial = {
-            "name": key.name,
-            "last_day": last,
-            "allowed_models": "\n".join(key.allowed_models or []),
-            "tags": ", ".join(key.tags or []),
-            "requests_per_minute": key.requests_per_minute,
-            "tokens_per_minute": key.tokens_per_minute,
-        }
+        initial = {name: getattr(key, name) for name in ("name", "requests_per_minute", "tokens_per_minute")}
+        initial |= {"last_day": last, "allowed_models": "\n".join(key.allowed_models or []), "tags": ", ".join(key.tags or [])}
         super().__init__(key.account, *args, key=key, initial=initial)
         most = rate_limits.account_limits(key.account)
         self._most = {"requests_per_minute": most.requests, "tokens_per_minute": most.tokens}

@@ -9,6 +9,7 @@ from django.db.models.functions import Coalesce
 
 from billing import money
 from billing.alerts import summaries as alerts
+from billing.alerts.payload import camel_case
 from billing.models import Account
 from gateway_project import bar_chart
 from gateway_project.text import dollars, timestamps
@@ -19,6 +20,7 @@ from keys.models import ApiKey, SpendingDay
 
 CHART_DAYS = 30
 RECENT_DAYS = 30
+_EXPORTED = ("spending_type", "spending_period", "requests_per_minute", "tokens_per_minute", "allowed_models", "tags")
 
 
 class Limit(SpendingWindow):
@@ -172,10 +174,5 @@ def read_all(account: Account) -> Iterator[dict[str, Any]]:
             "expiresAt": timestamps.iso_millis(key.expires_at) if key.expires_at else None,
             "revokedAt": timestamps.iso_millis(key.revoked_at) if key.revoked_at else None,
             "spendingLimitInCents": key.spending_limit_cents,
-            "spendingType": key.spending_type,
-            "spendingPeriod": key.spending_period,
-            "requestsPerMinute": key.requests_per_minute,
-            "tokensPerMinute": key.tokens_per_minute,
-            "allowedModels": key.allowed_models,
-            "tags": key.tags,
+            **{camel_case(name): getattr(key, name) for name in _EXPORTED},
         }

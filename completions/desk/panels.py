@@ -41,15 +41,10 @@ def _spending(now: datetime) -> Content:
     before = [_spent_nanos(hours, today - ago, now - ago) for ago in days]
     mean_nanos = sum(before) // len(before)
     spent, yesterday, mean = dollars.show_column([spent_nanos, before[0], mean_nanos])
+    words = f"By this time it was {yesterday.shown} yesterday, and {mean.shown} on average in the last {_DAYS_COMPARED} days."
     values = [(hour, found.cost_nanos if found else 0) for hour, found in _last_hours(hours, now)]
-    return Content(
-        spent.shown,
-        f"By this time it was {yesterday.shown} yesterday, and {mean.shown} on average in the last {_DAYS_COMPARED} days.",
-        exact=spent.exact,
-        chart=bar_chart.build(
-            [(hour, nanos, dollars.show(nanos).shown) for hour, nanos in values], "Spending of the last 24 hours"
-        ),
-    )
+    bars = [(hour, nanos, dollars.show(nanos).shown) for hour, nanos in values]
+    return Content(spent.shown, words, exact=spent.exact, chart=bar_chart.build(bars, "Spending of the last 24 hours"))
 
 
 def _spent_nanos(hours: dict[datetime, CompletionHour], since: datetime, until: datetime) -> int:
@@ -70,16 +65,11 @@ def _first_token(now: datetime) -> Content:
         return Content("-", "No streams in the last 24 hours.")
     _, last = measured[-1]
     values = [(hour, (found and found.first_token_p99_ms) or 0) for hour, found in hours]
-    return Content(
-        measurements.format_seconds(last.first_token_p50_ms),
-        f"for half of the streams since {last.hour:%H:%M} UTC; "
-        f"99 % began within {measurements.format_seconds(last.first_token_p99_ms)}",
-        exact=f"{last.first_token_p50_ms:,} ms",
-        chart=bar_chart.build(
-            [(hour, value, measurements.format_seconds(value)) for hour, value in values],
-            "Within which 99 % began, in the last 24 hours",
-        ),
-    )
+    half, most = map(measurements.format_seconds, (last.first_token_p50_ms, last.first_token_p99_ms))
+    words = f"for half of the streams since {last.hour:%H:%M} UTC; 99 % began within {most}"
+    bars = [(hour, value, measurements.format_seconds(value)) for hour, value in values]
+    chart = bar_chart.build(bars, "Within which 99 % began, in the last 24 hours")
+    return Content(half, words, exact=f"{last.first_token_p50_ms:,} ms", chart=chart)
 
 
 def _read_hours(now: datetime, days: int) -> dict[datetime, CompletionHour]:

@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from billing import money
+from billing.alerts.payload import camel_case
 from billing.models import Account
 from gateway_project import app_config, errors
 from gateway_project.db import pool
@@ -26,14 +27,8 @@ _FLAWS = {
     Flaw.NO_PERIOD: ("spendingPeriod", "must be given for a RECURRING limit: DAILY, WEEKLY or MONTHLY"),
     Flaw.NEEDLESS_PERIOD: ("spendingPeriod", "must be null for a FIXED limit"),
 }
-_FIELDS = {
-    "name": "name",
-    "expiresAt": "expires_at",
-    "requestsPerMinute": "requests_per_minute",
-    "tokensPerMinute": "tokens_per_minute",
-    "allowedModels": "allowed_models",
-    "tags": "tags",
-}
+_COLUMNS = ("name", "expires_at", "requests_per_minute", "tokens_per_minute", "allowed_models", "tags")
+_FIELDS = {camel_case(column): column for column in _COLUMNS}
 
 
 class Integer(serializers.IntegerField):

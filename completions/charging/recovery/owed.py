@@ -120,13 +120,9 @@ def report(resolution: Resolution, charged_nanos: int) -> None:
         metrics.operator_loss_nanos.inc(resolution.cost_nanos - charged_nanos)
     if resolution.settlement == Completion.Settlement.REPORTED and not resolution.completion.is_stream:
         return  # the log line of its request says the same
-    logs.write(
-        logger,
-        logging.INFO,
-        "settled %s: %s, %s nanodollars",
-        (completion_id, resolution.settlement, charged_nanos),
-        {"completion": completion_id, "model": model_id, "cost_nanos": charged_nanos},
-    )
+    said = completion_id, resolution.settlement, charged_nanos
+    facts = {"completion": completion_id, "model": model_id, "cost_nanos": charged_nanos}
+    logs.write(logger, logging.INFO, "settled %s: %s, %s nanodollars", said, facts)
 
 
 # --- What the database has forgotten --------------------------------------------------------------------------------

@@ -4,11 +4,14 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from billing.alerts.payload import camel_case
 from billing.models import ArchivedDay
 from completions.retention import files
 from completions.retention.files import Damaged, File
 from gateway_project.db import everywhere
 from gateway_project.operator_command import OperatorCommand
+
+_TOLD = ("day", "completions", "files", "deleted_at", "restored_at")
 
 
 class Command(OperatorCommand):
@@ -22,8 +25,10 @@ class Command(OperatorCommand):
         days = everywhere.gather(lambda: ArchivedDay.objects.exclude(written_at=None))
         days.sort(key=lambda each: each.day)
         damages = [damage for day in days for damage in _damages(day)] if options["verify"] else []
-        facts = {"days": list(map(_facts, days)), "damages": damages}
-        self.write_result(options, facts, "\n".join([*map(_line, days), *damages]) or "No day is archived.")
+        told = [{camel_case(name): getattr(day, name) for name in _TOLD} for day in days]
+        self.write_result(
+            options, {"days": told, "damages": damages}, "\n".join([*map(_line, days), *damages]) or "No day is archived."
+        )
         if damages:
             raise CommandError(f"{len(damages)} files are damaged or missing.")
 
@@ -36,16 +41,6 @@ def _damages(day: ArchivedDay) -> list[str]:
         except Damaged as damage:
             damages.append(str(damage))
     return damages
-
-
-def _facts(day: ArchivedDay) -> dict[str, Any]:
-    return {
-        "day": day.day,
-        "completions": day.completions,
-        "files": day.files,
-        "deletedAt": day.deleted_at,
-        "restoredAt": day.restored_at,
-    }
 
 
 def _line(day: ArchivedDay) -> str:
