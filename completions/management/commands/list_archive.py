@@ -25,10 +25,8 @@ class Command(OperatorCommand):
         days = everywhere.gather(lambda: ArchivedDay.objects.exclude(written_at=None))
         days.sort(key=lambda each: each.day)
         damages = [damage for day in days for damage in _damages(day)] if options["verify"] else []
-        told = [{camel_case(name): getattr(day, name) for name in _TOLD} for day in days]
-        self.write_result(
-            options, {"days": told, "damages": damages}, "\n".join([*map(_line, days), *damages]) or "No day is archived."
-        )
+        facts = {"days": [{camel_case(name): getattr(day, name) for name in _TOLD} for day in days], "damages": damages}
+        self.write_result(options, facts, "\n".join([*map(_line, days), *damages]) or "No day is archived.")
         if damages:
             raise CommandError(f"{len(damages)} files are damaged or missing.")
 

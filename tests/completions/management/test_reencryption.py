@@ -15,7 +15,7 @@ from billing.alerts import endpoints
 from billing.ledger import audit
 from billing.models import LedgerEntry, WebhookEndpoint
 from completions.charging import stored_responses
-from completions.management import reencryption
+from completions.management.commands import reencrypt_secrets
 from completions.models import IdempotentRequest, Provider, StoredResponse
 from gateway_project import secretbox
 from keys import management_keys
@@ -125,7 +125,7 @@ def test_secrets_of_webhooks_are_encrypted_with_the_first_key(alice, settings):
 
 
 def test_more_replies_than_a_batch_has_are_all_encrypted(api, settings, monkeypatch):
-    monkeypatch.setattr(reencryption, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(reencrypt_secrets, "_BATCH_ROWS", 2)
     ids = {key: ask(api, key) for key in "abcde"}
     settings.ENCRYPTION_KEYS = [NEW, OLD]
     assert reencrypt()["reencrypted"] == 1 + len(ids)
