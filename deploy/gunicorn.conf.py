@@ -168,7 +168,7 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.net import draining
     from gateway_project.speedups import libraries
     from gateway_project.web import health
-    from keys.refusal_history import collector, replies  # noqa: F401  REST framework would load the second at the first refusal
+    from keys.refusal_history import collector
 
     if worker.joins_others:
         health.require_migrated_if_reachable()

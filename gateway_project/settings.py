@@ -315,7 +315,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["gateway_project.web.strict_json.StrictJSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.web.error_replies.AlwaysJSON",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "keys.refusal_history.replies.handle_exception",
+    "EXCEPTION_HANDLER": "keys.refusal_history.collector.handle_exception",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {

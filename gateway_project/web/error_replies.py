@@ -1,4 +1,4 @@
-"""Error replies in the API's format, which ``keys.refusal_history.replies`` makes of every exception of a view, or as a page.
+"""Error replies in the API's format, which ``keys.refusal_history`` makes of every exception of a view, or as a page.
 
 ``urls`` names the handlers of errors outside views, which reply with JSON to API clients and with a page to browsers.
 """

@@ -2,8 +2,7 @@
 
 Nothing decides by it: ``keys.limits.refusal_cache``, which replays refusals for a second, is another thing.
 
-- ``replies``    DRF's exception handler: every error reply to a known key passes here
-- ``collector``  collects them in the memory of the process; a greenlet writes them every few seconds
+- ``collector``  DRF's exception handler collects them in the memory of the process; a greenlet writes them every few seconds
 - ``tables``     the statement that writes, and the one that deletes what is old
 - ``summaries``  reads them for pages, in words
 """

@@ -1,5 +1,7 @@
 """Collects the refusals of this process in memory, and writes them to the database every few seconds.
 
+DRF's exception handler is here: every error reply to a known key passes it. The log counts all others.
+
 The memory is bounded, also while the database is unavailable: the oldest are dropped, and the log says how many. The times are
 those of this host's clock: nothing is decided by them.
 """
@@ -8,13 +10,17 @@ import logging
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 import gevent
 from django.db import DataError, IntegrityError
+from django.http import HttpResponse
 
 from gateway_project import errors
 from gateway_project.db import cell, pipelined_transaction, pool, repetition
+from gateway_project.web import error_replies
+from gateway_project.web.request_notes import notes_of
 from keys.models import ApiKey
 from keys.refusal_history import tables
 from keys.refusal_history.tables import Kind, Refusal
@@ -138,7 +144,20 @@ def write_last() -> None:
         repetition.attempt(write, logger=logger, failure=_FAILURE)
 
 
-def new_refusal(error: errors.ApiError, at: datetime, request_id: str, model: object) -> Refusal:
+def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpResponse:
+    """Return the reply to an exception of a view."""
+    error, request = error_replies.translate(exception), context["request"]._request
+    response = error_replies.as_json(error, request)
+    notes = notes_of(request)
+    took_nothing = getattr(context["view"], "takes_when_admitted", False) and not notes.completion_id
+    is_refused = not error_replies.hand_on(error, request, response, took_nothing=took_nothing)
+    if is_refused and notes.key_id:
+        refusal = _new_refusal(error, datetime.now(UTC), notes.id, notes.model_id)
+        process_collector.record(notes.key_id, refusal)
+    return response
+
+
+def _new_refusal(error: errors.ApiError, at: datetime, request_id: str, model: object) -> Refusal:
     """Return what is kept of a refusal: of the caller's words, the model's name alone."""
     message = "" if error.quotes_request else error.message[: tables.MESSAGE_CHARACTERS_MAX]
     asked = model[: tables.MODEL_CHARACTERS_MAX] if isinstance(model, str) else ""
