@@ -102,7 +102,5 @@ class GeminiAdapter(HttpAdapter):
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, reported_usage.GEMINI)
-        return (
-            partial(gemini_response.parse_reply, seal=seal, report=report),
-            partial(gemini_response.StreamReader, seal, report),
-        )
+        parse = partial(gemini_response.parse_reply, seal=seal, report=report)
+        return parse, partial(gemini_response.StreamReader, seal, report)

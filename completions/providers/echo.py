@@ -56,12 +56,8 @@ class EchoAdapter(Adapter):
     def complete(self, call: Call) -> WholeReply:
         echo = _Echo.read(call)
         text = _generate_all(call, echo)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text, "refusal": None},
-            "logprobs": None,
-            "finish_reason": echo.finish_reason,
-        }
+        message = {"role": "assistant", "content": text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": echo.finish_reason}
         return WholeReply(choices=[choice], usage=echo.usage, text_bytes=len(text.encode()))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:

@@ -34,9 +34,8 @@ CALLER_CODES = frozenset(
 # Where an error may have further codes: Azure's, OpenRouter's, MiniMax's, Google's.
 _CODE_FIELDS = ("code", "type", "status", "error_type", "error_code", "reason", "status_code")
 _CODE_PLACES = ("error", "innererror", "inner_error", "metadata", "details", "detail", "response")
-_RELAYED = re.compile(
-    r"provider returned error|upstream error", re.IGNORECASE
-)  # the provider's own words are in ``metadata.raw``
+# Messages of aggregators: the provider's own words are in ``metadata.raw``.
+_RELAYED = re.compile(r"provider returned error|upstream error", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,8 @@ _CONTENT_CODES = {
     "prohibitedcontent": "Gemini by gateways (hackerai-tech/hackerai PR 632)",
     "guardrailviolation": "Mistral, Databricks",
 }
-_CONTENT_CODE = re.compile(
-    "datainspectionfailed|sensitivecontentdetected|riskdetection|contentrisk|violationfee"
-)  # Ark, new-api
+# Of Ark and new-api.
+_CONTENT_CODE = re.compile("datainspectionfailed|sensitivecontentdetected|riskdetection|contentrisk|violationfee")
 _CONTENT_WORDS = {
     r"content violates usage guidelines|safety_check_type": "xAI (inspect_ai PR 2267, llmgateway PR 1785)",
     r"(?:input|prompt|output|content|message|request|image)s? (?:text |content )?"
@@ -156,8 +155,7 @@ _ABOUT_US = re.compile(
 )
 # Whole words, also within "content_policy": a message may name a method, such as GenerateContent.
 _ABOUT_THE_REQUEST = re.compile(
-    r"(?<![a-z])(?:contents?|moderat[a-z]*|flagged|polic(?:y|ies)|safety|harm[a-z]*|models?)(?![a-z])",
-    re.IGNORECASE,
+    r"(?<![a-z])(?:contents?|moderat[a-z]*|flagged|polic(?:y|ies)|safety|harm[a-z]*|models?)(?![a-z])", re.IGNORECASE
 )
 # Fields of the body, not words of its message: quotes within that are escaped.
 _KEY_CODE = re.compile(r'"(?:reason|code)"\s*:\s*"API_KEY_')

@@ -351,10 +351,8 @@ def _tool_call(block: Fields, path: str) -> Fields:
     if block.get("caller") not in (None, {"type": "direct"}):
         refuse(f"{path}.caller", "must be direct")
     given = fields.require_object(block, "input", path)
-    function = {
-        "name": tool_names.shortened(fields.require_name(block, "name", path)),
-        "arguments": compact_json.dumps_text(given),
-    }
+    name = tool_names.shortened(fields.require_name(block, "name", path))
+    function = {"name": name, "arguments": compact_json.dumps_text(given)}
     tool_id = fields.require_string(block, "id", path)
     return {"id": tool_id, "type": "function", "function": function, **cache_control(block, path)}
 

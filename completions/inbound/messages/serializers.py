@@ -1,5 +1,6 @@
 """Serializers that describe Anthropic's Messages for OpenAPI. ``request`` parses requests, and ``reply`` writes replies."""
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -131,12 +132,7 @@ _BLOCKS = [
         content=fields.SchemaField({}, "What it found, or why it failed, as Anthropic sends it."),
     ),
 ]
-
-
-def _content_block(help_text: str | None = None) -> fields.OneOf:
-    return fields.OneOf("ContentBlock", _BLOCKS, help_text)
-
-
+_content_block = partial(fields.OneOf, "ContentBlock", _BLOCKS)
 OutputTokensDetails = fields.shape("OutputTokensDetails", thinking_tokens=Count("Tokens of the model's thinking."))
 
 

@@ -115,10 +115,8 @@ def _check_common(tool: Fields, path: str) -> None:
 
 
 def _function(tool: Fields, path: str) -> Fields:
-    function: Fields = {
-        "name": tool_names.shortened(fields.require_name(tool, "name", path)),
-        "parameters": fields.require_object(tool, "input_schema", path),
-    }
+    name = tool_names.shortened(fields.require_name(tool, "name", path))
+    function: Fields = {"name": name, "parameters": fields.require_object(tool, "input_schema", path)}
     if description := fields.read_string(tool, "description", path):
         function["description"] = description
     if fields.read_boolean(tool, "strict", path):

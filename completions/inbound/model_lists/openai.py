@@ -15,6 +15,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
     model, price = listing.model, listing.price
     inputs = ["text", "image"] if model.image_support else ["text"]
     outputs = ["embeddings"] if model.kind == ModelKind.EMBEDDING else ["text"]
+    modalities = {"input_modalities": inputs, "output_modalities": outputs}
     return {
         "id": listing.alias or model.pk,
         "object": "model",
@@ -31,11 +32,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
             **_pricing(price.sheet, rates.STANDARD, 0),
             "service_tiers": {tier: _pricing(price.sheet, tier, 0) for tier in price.sheet.tiers},
         },
-        "architecture": {
-            "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
-            "input_modalities": inputs,
-            "output_modalities": outputs,
-        },
+        "architecture": {"modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}", **modalities},
         "context_length": model.context_window,
         "top_provider": {
             "context_length": model.context_window,
@@ -43,9 +40,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "is_moderated": False,
         },
         "supported_parameters": _supported_parameters(model),
-        "default_parameters": None,
-        "per_request_limits": None,
-        "supported_voices": None,
+        **dict.fromkeys(("default_parameters", "per_request_limits", "supported_voices")),
         "expiration_date": model.ends_on and model.ends_on.isoformat(),
         "successor": model.successor_id,
         "links": {"details": f"/v1/models/{model.pk}"},

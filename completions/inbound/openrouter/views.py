@@ -81,17 +81,12 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
                 "interval": "1m",
                 "note": "Requests in a minute. GET /v1/usage has all limits.",
             },
-            "is_management_key": False,
-            "is_provisioning_key": False,
-            "include_byok_in_limit": False,
+            **dict.fromkeys(("is_management_key", "is_provisioning_key", "include_byok_in_limit"), False),
             **_NO_KEYS_OF_PROVIDERS,
             "free_model_daily_requests": _NO_FREE_MODELS,
             "allowed_data_regions": ["global"],
             "budgets": [],
-            "effective_budget": None,
-            "creator_user_id": None,
-            "organization_id": None,
-            "workspace_id": None,
+            **dict.fromkeys(("effective_budget", "creator_user_id", "organization_id", "workspace_id")),
         }
     }
 

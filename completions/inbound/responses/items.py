@@ -207,12 +207,9 @@ def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
     texts = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] == "text"]
     shown = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] != "text"]
     label = {"type": "text", "text": f"Shown by the result of {call_id}:"}
-    content = _content(output, [part for part, _ in texts])
-    conversation.add_result(
-        {"role": "tool", "tool_call_id": call_id, "content": content},
-        Place(path, f"{path}.output", [at for _, at in texts]),
-        [(label, path), *shown] if shown else [],
-    )
+    message = {"role": "tool", "tool_call_id": call_id, "content": _content(output, [part for part, _ in texts])}
+    place = Place(path, f"{path}.output", [at for _, at in texts])
+    conversation.add_result(message, place, [(label, path), *shown] if shown else [])
 
 
 def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:

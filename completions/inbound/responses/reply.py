@@ -109,21 +109,17 @@ class CompactedFormat(ResponsesFormat):
 
     of_user: msgspec.Raw = field(kw_only=True)
 
-    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        output = self.output(dispatch)
-        output.read_whole(received.choices[0])
+    def completed(self, dispatch: Dispatch, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
         reason, completion = output.incomplete_reason, dispatch.admitted.completion
-        return as_json(
-            {
-                "id": completion.id,
-                "object": "response.compaction",
-                "created_at": int(completion.created_at.timestamp()),
-                "model": dispatch.call.offer.model_id,
-                "output": [*msgspec.json.decode(self.of_user, type=list[msgspec.Raw]), *output.items()],
-                "incomplete_details": {"reason": reason} if reason else None,
-                "usage": _usage_object(usage, charged_nanos),
-            }
-        )
+        return {
+            "id": completion.id,
+            "object": "response.compaction",
+            "created_at": int(completion.created_at.timestamp()),
+            "model": dispatch.call.offer.model_id,
+            "output": [*msgspec.json.decode(self.of_user, type=list[msgspec.Raw]), *output.items()],
+            "incomplete_details": {"reason": reason} if reason else None,
+            "usage": _usage_object(usage, charged_nanos),
+        }
 
 
 class ResponsesEventWriter(EventWriter):

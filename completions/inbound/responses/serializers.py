@@ -1,11 +1,12 @@
 """Serializers that describe OpenAI's Responses for OpenAPI. ``request`` parses requests, and ``reply`` writes replies."""
 
+from functools import partial
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_serializer
 
 from completions.inbound import request_fields
-from completions.inbound.chat_completions.serializers import Serving
+from completions.inbound.chat_completions.serializers import PromptTokensDetails, Serving
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
 from gateway_project.web.openapi import fields
@@ -136,11 +137,7 @@ class ReasoningSummaryText(Shape):
 
 
 OutputRefusal = fields.variant("OutputRefusal", "refusal", refusal=Text("What the model says instead, because it refuses."))
-
-
-def _output_content(help_text: str | None = None) -> fields.OneOf:
-    """Return a field of a part of a message."""
-    return fields.OneOf("OutputContent", [OutputText, OutputRefusal], help_text)
+_output_content = partial(fields.OneOf, "OutputContent", [OutputText, OutputRefusal])  # a field of a part of a message
 
 
 class ReasoningItem(Shape):
@@ -215,21 +212,13 @@ _ITEMS: list[fields.Described] = [
         encrypted_content=Text("The summary, sealed. Send the item back in its place."),
     ),
 ]
-
-
-def _output_item(help_text: str | None = None) -> fields.OneOf:
-    """Return a field of an item."""
-    return fields.OneOf("OutputItem", _ITEMS, help_text)
+_output_item = partial(fields.OneOf, "OutputItem", _ITEMS)  # a field of an item
 
 
 # --- The reply --------------------------------------------------------------------------------------------------------
 
 
-class InputTokensDetails(Shape):
-    cached_tokens = Count("Tokens that were read from a cache.")
-    cache_write_tokens = Count("Tokens that were written to a cache.")
-
-
+InputTokensDetails = fields.shape("InputTokensDetails", PromptTokensDetails)
 ReasoningTokensDetails = fields.shape("ReasoningTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
 
 

@@ -29,10 +29,8 @@ _BUDGETS_TOKENS = {
 }
 # OpenAI's name -> Gemini's.
 _SAMPLING_FIELDS = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "frequency_penalty": "frequencyPenalty",
-    "presence_penalty": "presencePenalty",
+    **{"temperature": "temperature", "top_p": "topP"},
+    **{"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"},
 }
 # Fields that ``body`` translates or ``check`` refuses; Gemini may always call several tools at once.
 _TRANSLATED_FIELDS = HONOURED | {
