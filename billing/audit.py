@@ -63,8 +63,7 @@ LATE_IDS = [
     SELECT reference FROM span JOIN LATERAL (
         SELECT reference FROM billing_hold WHERE account_id = span.account_id AND state IN ('RELEASED', 'EXPIRED')
             AND resolved_at >= %(since)s AND resolved_at < %(until)s
-    ) AS failed ON true WHERE NOT (reference >= %(since_id)s AND reference < %(until_id)s)
-    """,
+    ) AS failed ON true WHERE NOT (reference >= %(since_id)s AND reference < %(until_id)s)""",
 ]
 
 # One sort of the entries for the invariants that compare an entry with the one before it.
@@ -74,8 +73,7 @@ ENTRIES_IN_ORDER = SharedQuery(
         coalesce(after_seq, 0) + row_number() OVER ledger AS place,
         coalesce(lag(created_at) OVER ledger, last_at) AS created_before,
         coalesce(lag(balance_after_nanos) OVER ledger, balance_nanos, 0) AS balance_before_nanos
-    FROM entry LEFT JOIN span USING (account_id) WINDOW ledger AS (PARTITION BY account_id ORDER BY seq)
-    """,
+    FROM entry LEFT JOIN span USING (account_id) WINDOW ledger AS (PARTITION BY account_id ORDER BY seq)""",
     reach=Reach.DAYS,
 )
 
@@ -129,8 +127,7 @@ USAGE_AND_HOLDS = SharedQuery(
         hold.state IS NULL AND debit.seq <= archived.last_seq AS is_archived
     FROM booked AS debit
     FULL JOIN hold ON hold.reference = debit.reference AND hold.account_id = debit.account_id
-    LEFT JOIN archived ON archived.account_id = debit.account_id
-    """,
+    LEFT JOIN archived ON archived.account_id = debit.account_id""",
     reach=Reach.DAYS,
 )
 
@@ -162,8 +159,7 @@ INVARIANTS = [
         FROM account LEFT JOIN LATERAL (
             SELECT seq, balance_after_nanos FROM billing_ledgerentry WHERE account_id = account.id ORDER BY seq DESC LIMIT 1
         ) AS last ON true
-        WHERE balance_nanos <> coalesce(last.balance_after_nanos, 0) OR last_seq <> coalesce(last.seq, 0)
-        """,
+        WHERE balance_nanos <> coalesce(last.balance_after_nanos, 0) OR last_seq <> coalesce(last.seq, 0)""",
     ),
     Invariant(
         "entries_sum_to_the_balance",
@@ -174,8 +170,7 @@ INVARIANTS = [
         FROM account LEFT JOIN (SELECT account_id, sum(amount_nanos) AS sum_nanos FROM entry GROUP BY account_id) AS sums
             ON sums.account_id = account.id
         LEFT JOIN span ON span.account_id = account.id
-        WHERE account.balance_nanos <> coalesce(span.balance_nanos, 0) + coalesce(sum_nanos, 0)
-        """,
+        WHERE account.balance_nanos <> coalesce(span.balance_nanos, 0) + coalesce(sum_nanos, 0)""",
         reach=Reach.OPEN,
     ),
     _of_days(
@@ -186,8 +181,7 @@ INVARIANTS = [
             type IN ('CREDIT_PURCHASE', 'SUPPORT_CREDIT') AND amount_nanos > 0
             OR type = 'REFUND_DEBIT' AND amount_nanos < 0
             OR type = 'USAGE_DEBIT' AND amount_nanos <= 0
-        )
-        """,
+        )""",
     ),
     # Two accounts that book one reference violate it, each of them. The condition is the IN alone, which becomes a join: with
     # an OR each entry of the ledger would be compared with each of the days.
@@ -196,8 +190,7 @@ INVARIANTS = [
         "No two entries have the same reference.",
         """
         SELECT reference, count(*) AS entries FROM billing_ledgerentry
-        WHERE reference IN (SELECT reference FROM entry) GROUP BY reference HAVING count(*) > 1
-        """,
+        WHERE reference IN (SELECT reference FROM entry) GROUP BY reference HAVING count(*) > 1""",
     ),
     # CASE, because AND does not keep an operand from being computed, and a cast of what is no number would end the audit.
     _of_days(
@@ -226,8 +219,7 @@ INVARIANTS = [
             SELECT * FROM billing_auditedledger WHERE account_id = account.id ORDER BY day DESC LIMIT 1
         ) AS last ON true
         LEFT JOIN billing_ledgerentry AS entry ON entry.account_id = account.id AND entry.seq = last.last_seq
-        WHERE (entry.balance_after_nanos, entry.created_at) IS DISTINCT FROM (last.balance_nanos, last_at)
-        """,
+        WHERE (entry.balance_after_nanos, entry.created_at) IS DISTINCT FROM (last.balance_nanos, last_at)""",
     ),
     _of_days(
         "signed_entries_are_as_signed",
@@ -263,8 +255,7 @@ INVARIANTS = [
         SELECT day, digest, found FROM (
             SELECT day, digest, {signed_days.SEAL} AS found FROM billing_auditedday AS new
             WHERE day >= %(since)s AND day < %(until)s
-        ) AS sealed WHERE digest <> found AND %(account)s::uuid IS NULL
-        """,  # noqa: S608  constants of this code
+        ) AS sealed WHERE digest <> found AND %(account)s::uuid IS NULL""",  # noqa: S608  constants of this code
     ),
     # A day that someone only says is archived would keep the audit from asking for its completions, and all before it.
     Invariant(
@@ -276,8 +267,7 @@ INVARIANTS = [
                 AND NOT EXISTS (SELECT FROM billing_auditedday AS signed WHERE signed.day = billing_archivedday.day)
             UNION ALL
             SELECT what, since FROM billing_retentionmark WHERE since > (statement_timestamp() AT TIME ZONE 'UTC')::date + 2
-        ) AS kept WHERE %(account)s::uuid IS NULL
-        """,
+        ) AS kept WHERE %(account)s::uuid IS NULL""",
     ),
     Invariant(
         "refunds_fit_their_credit",
@@ -290,8 +280,7 @@ INVARIANTS = [
             GROUP BY account_id, metadata ->> 'entryId'
         ) AS refund LEFT JOIN (SELECT * FROM entry WHERE type IN ('CREDIT_PURCHASE', 'SUPPORT_CREDIT')) AS credit
             ON credit.id::text = refund.credit_id AND credit.account_id = refund.account_id AND credit.seq < refund.first_seq
-        WHERE credit.id IS NULL OR returned_nanos NOT BETWEEN 0 AND credit.amount_nanos
-        """,
+        WHERE credit.id IS NULL OR returned_nanos NOT BETWEEN 0 AND credit.amount_nanos""",
     ),
     Invariant(
         "corrections_name_their_credit",
@@ -299,8 +288,7 @@ INVARIANTS = [
         """
         SELECT account_id, id AS entry_id, reference FROM entry
         WHERE type = 'REFUND_DEBIT' AND reference LIKE 'correction:%%'
-            AND 'correction:' || (metadata ->> 'entryId') IS DISTINCT FROM reference
-        """,
+            AND 'correction:' || (metadata ->> 'entryId') IS DISTINCT FROM reference""",
     ),
     ENTRIES_AND_SOURCES.invariant(
         "entries_have_a_source",
@@ -335,8 +323,7 @@ INVARIANTS = [
                         WHEN 'SUPPORT_CREDIT' THEN jsonb_build_object('reason', request.reason)
                         ELSE jsonb_build_object('bankPaymentId', request.payment_id) END
                 )
-            )
-        """,
+            )""",
     ),
     Invariant(
         "members_are_those_who_joined",
@@ -351,8 +338,7 @@ INVARIANTS = [
         FULL JOIN (
             SELECT * FROM billing_membership WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
         ) AS member USING (account_id, user_id)
-        WHERE coalesce(last.role, '') <> coalesce(member.role, '')
-        """,
+        WHERE coalesce(last.role, '') <> coalesce(member.role, '')""",
     ),
     # A clock may have been set back by less than a minute.
     Invariant(
@@ -365,8 +351,7 @@ INVARIANTS = [
             UNION ALL SELECT account_id, 'entry', created_at FROM billing_manualentry
         ) AS dated LEFT JOIN billing_account AS account ON account.id = account_id
         WHERE (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)
-            AND (account.id IS NULL OR dated.created_at < account.created_at - interval '1 minute')
-        """,
+            AND (account.id IS NULL OR dated.created_at < account.created_at - interval '1 minute')""",
     ),
     Invariant(
         "accounts_are_where_the_directory_says",
@@ -389,8 +374,7 @@ INVARIANTS = [
         FROM billing_membership AS member LEFT JOIN billing_user ON billing_user.id = member.user_id
         LEFT JOIN cells_userplace AS place ON place.user_id = member.user_id AND place.cell = {CELL}
         WHERE (billing_user.id IS NULL OR place.user_id IS NULL AND {CELL} <> {FIRST})
-            AND (%(account)s::uuid IS NULL OR member.account_id = %(account)s::uuid)
-        """,  # noqa: S608  constants of this code
+            AND (%(account)s::uuid IS NULL OR member.account_id = %(account)s::uuid)""",  # noqa: S608  constants of this code
     ),
     Invariant(
         "references_lead_to_their_accounts",
@@ -399,8 +383,7 @@ INVARIANTS = [
         SELECT kind, value, referred.account_id, reference.account_id AS said
         FROM ({references_sql()}) AS referred LEFT JOIN cells_reference AS reference USING (kind, value)
         WHERE EXISTS (SELECT 1 FROM cells_cell) AND reference.account_id IS DISTINCT FROM referred.account_id
-            AND (%(account)s::uuid IS NULL OR referred.account_id = %(account)s::uuid)
-        """,  # noqa: S608  constants of this code
+            AND (%(account)s::uuid IS NULL OR referred.account_id = %(account)s::uuid)""",  # noqa: S608  constants of this code
     ),
     Invariant(
         "the_last_signed_day_is_there",
@@ -428,8 +411,7 @@ INVARIANTS = [
         "Holds and what is settled of them are not negative, and no more is settled than was held.",
         """
         SELECT account_id, reference, amount_nanos, settled_nanos FROM hold
-        WHERE amount_nanos < 0 OR settled_nanos < 0 OR settled_nanos > amount_nanos
-        """,
+        WHERE amount_nanos < 0 OR settled_nanos < 0 OR settled_nanos > amount_nanos""",
     ),
     _of_days(
         "holds_are_in_one_state",
@@ -438,8 +420,7 @@ INVARIANTS = [
         SELECT account_id, reference, state, settled_nanos, resolved_at FROM hold
         WHERE state NOT IN ('HELD', 'SETTLED', 'RELEASED', 'EXPIRED')
             OR (state = 'HELD') <> (resolved_at IS NULL)
-            OR (state = 'SETTLED') <> (settled_nanos IS NOT NULL)
-        """,
+            OR (state = 'SETTLED') <> (settled_nanos IS NOT NULL)""",
     ),
     USAGE_AND_HOLDS.invariant(
         "settled_holds_are_debited",
@@ -478,8 +459,7 @@ INVARIANTS = [
         WHERE balance_nanos < held_nanos AND NOT EXISTS (
             SELECT FROM billing_ledgerentry AS refund
             WHERE refund.account_id = account.id AND refund.type = 'REFUND_DEBIT' AND refund.created_at >= newest.created_at
-        )
-        """,
+        )""",
     ),
     # An amount that staff took back by hand is not taken back once more when the processor reports it (``payments.booking``).
     Invariant(
@@ -516,8 +496,7 @@ INVARIANTS = [
             AND paid_at = credit.created_at AND paid_at >= payment.created_at - interval '1 minute'
             AND least(refunded_cents, disputed_cents) >= 0 AND back.nanos = -payment.debited_cents * 10000000
             AND debited_cents BETWEEN reported.cents - by_hand.cents AND reported.cents
-        ) IS NOT TRUE
-        """,
+        ) IS NOT TRUE""",
     ),
     Invariant(
         "payments_have_their_events",
@@ -532,8 +511,7 @@ INVARIANTS = [
             ), 'UTF8')), 'hex') AS digest
             FROM billing_paymentevent WHERE payment_id IS NOT NULL GROUP BY payment_id
         ) AS found ON found.payment_id = payment.id
-        WHERE events_digest IS DISTINCT FROM found.digest
-        """,
+        WHERE events_digest IS DISTINCT FROM found.digest""",
     ),
     Invariant(
         "receipts_are_numbered",
@@ -546,8 +524,7 @@ INVARIANTS = [
             FROM billing_payment AS payment JOIN account ON account.id = payment.account_id
             LEFT JOIN billing_ledgerentry AS credit ON credit.id = payment.credit_id
             WHERE status = 'PAID' OR receipt_number IS NOT NULL
-        ) AS numbered WHERE receipt_number IS DISTINCT FROM number
-        """,
+        ) AS numbered WHERE receipt_number IS DISTINCT FROM number""",
     ),
     # Expired holds are released every minute; if one is still open after a quarter of an hour, the sweeper does not work.
     Invariant(
@@ -555,8 +532,7 @@ INVARIANTS = [
         "No hold is still open a quarter of an hour after it expired.",
         """
         SELECT account_id, reference, amount_nanos, expires_at FROM hold
-        WHERE state = 'HELD' AND expires_at < statement_timestamp() - interval '15 minutes'
-        """,
+        WHERE state = 'HELD' AND expires_at < statement_timestamp() - interval '15 minutes'""",
         kind=ViolationKind.OVERDUE,
     ),
     guarding(
@@ -579,8 +555,7 @@ INVARIANTS = [
             ('billing_invoicefile', 'invoices_stay_as_issued', 'billing_refuse_change'),
             ('billing_paymentevent', 'payment_events_are_summed_up', 'billing_sum_up_events'),
             ('billing_membership', 'memberships_are_recorded', 'billing_record_membership'),
-            ('billing_membershipchange', 'membership_changes_are_never_changed', 'billing_refuse_membership_change')
-        """,
+            ('billing_membershipchange', 'membership_changes_are_never_changed', 'billing_refuse_membership_change')""",
     ),
     # All constraints of the ledger's tables except NOT NULL. PostgreSQL 18 has a column for NOT ENFORCED; read as JSON, it
     # works with older versions, too. Internal triggers of PostgreSQL enforce a foreign key, and DISABLE TRIGGER ALL disables
@@ -617,8 +592,7 @@ INVARIANTS = [
         ) AS guard WHERE state IS NOT NULL AND NOT (
             state = 'missing' AND constraint_name LIKE '%%_fk_billing_user_id' AND %(cell)s::integer <> 1
             AND EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')
-        )
-        """,
+        )""",
         kind=ViolationKind.UNGUARDED,
     ),
 ]

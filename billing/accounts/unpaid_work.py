@@ -58,7 +58,6 @@ def update_unpaid_work_statement(accounts: Collection[Account]) -> Statement:
         """
         UPDATE billing_account SET has_paid = counted.has_paid, unpaid_until = counted.unpaid_until
         FROM json_to_recordset($1::json) AS counted (id uuid, has_paid boolean, unpaid_until timestamptz)
-        WHERE billing_account.id = counted.id
-        """,
+        WHERE billing_account.id = counted.id""",
         [{"id": account.pk, "has_paid": account.has_paid, "unpaid_until": account.unpaid_until} for account in accounts],
     )

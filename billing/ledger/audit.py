@@ -253,7 +253,6 @@ def guarding(name: str, sentence: str, triggers: str) -> Invariant:
         FROM (VALUES {triggers}) AS expected (table_name, trigger_name, function_name)
         LEFT JOIN (pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid)
             ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name
-        WHERE tgenabled IS NULL OR tgenabled NOT IN ('O', 'A')
-        """,  # noqa: S608  constants of this code
+        WHERE tgenabled IS NULL OR tgenabled NOT IN ('O', 'A')""",  # noqa: S608  constants of this code
         kind=ViolationKind.UNGUARDED,
     )

@@ -84,15 +84,13 @@ def _writes() -> dict[str, str]:
             SET state = ended.state, settled_nanos = ended.settled_nanos, resolved_at = statement_timestamp()
             FROM json_to_recordset($1::json -> 'resolved') AS ended (reference text, state text, settled_nanos bigint)
             WHERE billing_hold.reference = ended.reference
-            RETURNING account_id, amount_nanos
-            """,
+            RETURNING account_id, amount_nanos""",
         "placed": """
             INSERT INTO billing_hold (reference, account_id, amount_nanos, state, expires_at)
             SELECT reference, account_id, amount_nanos, 'HELD', expires_at
             FROM json_to_recordset($1::json -> 'placed')
                 AS hold (reference text, account_id uuid, amount_nanos bigint, expires_at timestamptz)
-            RETURNING account_id, amount_nanos
-            """,
+            RETURNING account_id, amount_nanos""",
         "entries": """
             INSERT INTO billing_ledgerentry
                 (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id)
@@ -100,8 +98,7 @@ def _writes() -> dict[str, str]:
                 amount_nanos bigint, balance_after_nanos bigint, reference text, metadata jsonb, spender text,
                 issued_by_id bigint)
             ORDER BY account_id, seq
-            RETURNING account_id, amount_nanos
-            """,
+            RETURNING account_id, amount_nanos""",
     }
 
 
@@ -139,7 +136,6 @@ def insert_alerts_statement(alerts: Sequence[NewAlert]) -> Statement:
     return Statement(
         """
         INSERT INTO billing_accountwarning (account_id, kind, data)
-        SELECT account_id, kind, data FROM json_to_recordset($1::json) AS alert (account_id uuid, kind text, data jsonb)
-        """,
+        SELECT account_id, kind, data FROM json_to_recordset($1::json) AS alert (account_id uuid, kind text, data jsonb)""",
         alerts,
     )

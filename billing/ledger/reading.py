@@ -175,8 +175,7 @@ def _entries_before(account: Account, moment: datetime) -> int:
                 FROM halving JOIN billing_ledgerentry ON account_id = %(account)s AND seq = (low + high + 1) / 2
                 WHERE low < high
             )
-            SELECT low FROM halving ORDER BY high - low LIMIT 1
-            """,
+            SELECT low FROM halving ORDER BY high - low LIMIT 1""",
             {"account": account.pk, "last_seq": account.last_seq, "moment": moment},
         )
         low: int = cursor.fetchone()[0]

@@ -233,7 +233,6 @@ def insert_manual_entries_statement(entries: Sequence[NewEntry]) -> Statement:
         INSERT INTO billing_manualentry (entry_id, account_id, type, amount_nanos, reference, metadata, operator)
         SELECT id, account_id, type, amount_nanos, reference, metadata, operator
         FROM json_to_recordset($1::json) AS entry (id uuid, account_id uuid, type text, amount_nanos bigint, reference text,
-            metadata jsonb, operator text)
-        """,
+            metadata jsonb, operator text)""",
         [{**msgspec.structs.asdict(entry), "operator": operator} for entry in entries],
     )
