@@ -16,26 +16,21 @@ from billing import money, staff_permissions
 from billing.accounts import lifecycle
 from billing.desk import search
 from billing.desk.pages import AccountActPages, possible_acts_on_entry
-from billing.ledger import statement
-from billing.ledger.writer import BookedEntry
+from billing.ledger import statement, writer
 from billing.models import Account, CreditRequest, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
 from billing.sign_in import limits
-from billing.staff import approval_admin, approvals, unblocking
+from billing.staff import approval_admin, approvals, support_credit, unblocking
 from billing.staff.forms import AccountForm, SupportCreditForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation
-from billing.staff.support_credit import RequestedCredit
 from billing.staff_permissions import staff_of
-from gateway_project.activity import list_values
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
-from gateway_project.activity.keyset import NewestFirstAdmin
+from gateway_project.activity import admin_pages, keyset, list_values
 from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.desk import panels, short_ids
 from gateway_project.desk.forms import ReasonForm, act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
 from gateway_project.text import dollars
-from gateway_project.text.dollars import Amount
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):
@@ -51,7 +46,7 @@ class ActiveMemberFilter(admin.SimpleListFilter):
 
 
 @admin.register(Account)
-class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
+class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, admin_pages.RecordedAdmin):
     """Find an account by a member's email address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
@@ -138,13 +133,13 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         """Issue the credit, or ask for it if it needs approval. Return False if the form has an error."""
         with transaction.atomic():
             outcome = form.issue()
-            if isinstance(outcome, RequestedCredit):
+            if isinstance(outcome, support_credit.RequestedCredit):
                 approval_admin.record_credit_request(self, request, outcome)
             elif outcome is not None:
                 self._record_credit(request, account, outcome, form.cleaned_data["ticket"])
         return outcome is not None
 
-    def _record_credit(self, request: HttpRequest, account: Account, booked: BookedEntry, ticket: str) -> None:
+    def _record_credit(self, request: HttpRequest, account: Account, booked: writer.BookedEntry, ticket: str) -> None:
         entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
         if not booked.is_new:
             messages.warning(request, f"This credit of {amount} was already booked. Nothing was added.")
@@ -162,7 +157,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
 
 @admin.register(LedgerEntry)
-class LedgerEntryAdmin(NewestFirstAdmin):
+class LedgerEntryAdmin(keyset.NewestFirstAdmin):
     list_display = ("short_id", "at", "of_account", "kind", "amount", "balance_after", "booked_for")
     amounts = ("amount_nanos", "balance_after_nanos")
     list_filter = ("type",)
@@ -204,13 +199,13 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         return ManualEntry.objects.filter(pk=entry.pk).values_list("operator", flat=True).first()
 
 
-def _show(entry: LedgerEntry) -> tuple[Amount, Amount]:
+def _show(entry: LedgerEntry) -> tuple[dollars.Amount, dollars.Amount]:
     amounts = (entry.amount_nanos, entry.balance_after_nanos)
     return dollars.show_entry(*amounts, list_values.decimals_of(entry) or dollars.decimals(amounts))
 
 
 @admin.register(Hold)
-class HoldAdmin(NewestFirstAdmin):
+class HoldAdmin(keyset.NewestFirstAdmin):
     list_display = ("short_reference", "of_account", "in_words", "amount", "settled", "placed_at", "expires")
     amounts = ("amount_nanos", "settled_nanos")
     list_filter = ("state",)
@@ -236,7 +231,7 @@ class HoldAdmin(NewestFirstAdmin):
 
 
 @admin.register(SignInLimit)
-class SignInLimitAdmin(ReadOnlyAdmin):
+class SignInLimitAdmin(admin_pages.ReadOnlyAdmin):
     """Limits are digests: they are found by the address that they limit, whose page says what is used up, and unblocks it."""
 
     own_pages = {"unblock/": "unblock"}

@@ -12,8 +12,7 @@ from uuid import UUID
 from billing.models import Account, Hold, Payment, User
 from gateway_project import errors
 from gateway_project.cells import directory
-from gateway_project.db import cell
-from gateway_project.db.pipelined_transaction import lock_rows_statement
+from gateway_project.db import cell, pipelined_transaction
 
 
 def lock_users(user_ids: Collection[int]) -> None:
@@ -37,5 +36,5 @@ def lock_payment(payment_id: UUID) -> Payment:
 
 
 # They lock and read the rows of a batch, in the order of their ids: accounts, and holds whose accounts are locked already.
-lock_accounts_statement = partial(lock_rows_statement, Account)
-lock_holds_statement = partial(lock_rows_statement, Hold)
+lock_accounts_statement = partial(pipelined_transaction.lock_rows_statement, Account)
+lock_holds_statement = partial(pipelined_transaction.lock_rows_statement, Hold)

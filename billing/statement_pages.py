@@ -13,7 +13,6 @@ from django.views.decorators.http import require_GET, require_safe
 from billing.accounts.list_forms import ListForm, spender_field
 from billing.accounts.member_pages import member_page
 from billing.ledger import reading, statement
-from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
 from gateway_project import app_config
 from gateway_project.db import pool
@@ -40,10 +39,10 @@ class StatementForm(ListForm):
         self.fields["key"] = spender_field(account)
 
     @property
-    def entry_filter(self) -> EntryFilter:
+    def entry_filter(self) -> reading.EntryFilter:
         """The selection of a valid form."""
         given = {name: self.cleaned_data[name] or None for name in ("type", "key", "model")}
-        return EntryFilter(given["type"], given["key"], self.begin, self.end, given["model"])
+        return reading.EntryFilter(given["type"], given["key"], self.begin, self.end, given["model"])
 
 
 @require_safe

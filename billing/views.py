@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from billing.ledger import reading, statement
-from billing.ledger.reading import LIMIT_DEFAULT, LIMIT_MAX, EntryPage
 from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
 from gateway_project import errors
@@ -48,7 +47,7 @@ class LedgerFilterSet(ParameterSet):
 class LedgerPageFilterSet(LedgerFilterSet):
     """Selects one page of entries."""
 
-    limit = WholeNumber(1, LIMIT_MAX, default=LIMIT_DEFAULT, description="Maximum number of entries to return.")
+    limit = WholeNumber(1, reading.LIMIT_MAX, default=reading.LIMIT_DEFAULT, description="Maximum number of entries to return.")
     offset = WholeNumber(0, None, default=0, description="How many of the entries that match to skip.")
 
 
@@ -75,7 +74,7 @@ class LedgerView(FilteredView):
         responses={200: LedgerPageSerializer, **_ERRORS},
     )
     def get(self, request: Request) -> Response:
-        page = self.select(EntryPage())
+        page = self.select(reading.EntryPage())
         entries = reading.read_page(_account(request), limit=page.limit, offset=page.offset, entry_filter=page)
         represent = LedgerEntrySerializer().to_representation
         data = [represent(entry) for entry in entries]

@@ -24,7 +24,6 @@ from django.http import HttpRequest
 from billing import locks
 from billing.account_settings import own_tables
 from billing.accounts import lifecycle, roles
-from billing.accounts.roles import Permission
 from billing.ledger import credits
 from billing.members import notices
 from billing.models import Account, AccountClosing, Membership, Payment, TopUpRule, User
@@ -98,7 +97,7 @@ def undo(request: HttpRequest, account: Account) -> None:
 
 def _lock(request: HttpRequest, account: Account) -> Account:
     locked = locks.lock_account(account.pk)
-    if not roles.may(request.user, locked, Permission.CLOSE_ACCOUNT):  # type: ignore[arg-type]
+    if not roles.may(request.user, locked, roles.Permission.CLOSE_ACCOUNT):  # type: ignore[arg-type]
         raise ClosingRefused("You are no longer an owner of the account.")
     return locked
 

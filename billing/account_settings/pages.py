@@ -19,11 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from billing import locks
 from billing.account_settings import activity, closing, exports
-from billing.account_settings.activity import Doer
-from billing.account_settings.closing import ClosingRefused
-from billing.account_settings.exports import ExportRefused, State
-from billing.accounts import lifecycle
-from billing.accounts.list_forms import ListForm
+from billing.accounts import lifecycle, list_forms
 from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account, EmailChoice
@@ -38,7 +34,7 @@ EMAILS = ("receipts", "credits", "refunds", "changes")
 EXPORTS_SHOWN_MAX = 10
 ACTS_PER_PAGE = 50
 _ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") for act in Activity.Act]
-_DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in Doer]
+_DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in activity.Doer]
 _KEY_MAX = 2**63 - 1
 
 
@@ -90,18 +86,18 @@ def export_data(request: HttpRequest, account: Account) -> HttpResponse:
         try:
             exports.ask(request, account)
             messages.success(request, "We are preparing the export, and email you when it is ready.")
-        except ExportRefused as refusal:
+        except exports.ExportRefused as refusal:
             messages.warning(request, str(refusal))
         return redirect("export")
     found = list(account.exports.select_related("asked_by").order_by("-pk")[:EXPORTS_SHOWN_MAX])
-    is_waiting = any(each.state == State.WAITING for each in found)
+    is_waiting = any(each.state == exports.State.WAITING for each in found)
     return render(request, "settings/export.html", {"exports": found, "is_waiting": is_waiting, "days": settings.EXPORT_DAYS})
 
 
 @require_GET
 @member_page_for(Permission.EXPORT_DATA)
 def download_export(request: HttpRequest, account: Account, export_id: UUID) -> HttpResponseBase:
-    export = get_object_or_404(account.exports, pk=export_id, state=State.READY)
+    export = get_object_or_404(account.exports, pk=export_id, state=exports.State.READY)
     file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
     parts = exports.read_parts(export)
     return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the export")
@@ -141,7 +137,7 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
             closing.close(request, account)
             messages.success(request, "The account is closed. Its keys stopped.")
             return redirect("settings")
-        except ClosingRefused as refusal:
+        except closing.ClosingRefused as refusal:
             form.add_error(None, str(refusal))
     unused_cents, refunded_cents = closing.unused_cents(account), closing.refundable_cents(account)
     context = {
@@ -165,7 +161,7 @@ def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
     try:
         closing.undo(request, account)
         messages.success(request, "The account is open again. Its keys work.")
-    except ClosingRefused as refusal:
+    except closing.ClosingRefused as refusal:
         messages.error(request, str(refusal))
     return redirect("settings")
 
@@ -173,7 +169,7 @@ def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
 # --- What was done to it -----------------------------------------------------------------------------------------
 
 
-class ActivityForm(ListForm):
+class ActivityForm(list_forms.ListForm):
     act = forms.ChoiceField(required=False, choices=_ACTS, label="What")
     by = forms.ChoiceField(required=False, choices=_DOERS, label="Who")
     older = number_fields.IntegerField(required=False, min_value=1, max_value=_KEY_MAX, widget=forms.HiddenInput)
@@ -182,7 +178,7 @@ class ActivityForm(ListForm):
 
     def find(self, account: Account) -> QuerySet[Activity]:
         by = self.cleaned_data["by"]
-        doer = Doer[by] if by else None
+        doer = activity.Doer[by] if by else None
         return activity.find(account, act=self.cleaned_data["act"], doer=doer, begin=self.begin, end=self.end)
 
 

@@ -16,7 +16,6 @@ from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
 from billing.accounts import roles
-from billing.accounts.roles import Permission
 from billing.models import AccountAlert, AlertDelivery, EmailChoice, Membership, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity import log
@@ -100,7 +99,7 @@ def _mails(alert: AccountAlert) -> Iterable[AlertDelivery]:
 
 
 def _payers(alert: AccountAlert) -> QuerySet[Membership]:
-    may_pay = Membership.objects.filter(role__in=roles.that_may(Permission.PAY), user__is_active=True)
+    may_pay = Membership.objects.filter(role__in=roles.that_may(roles.Permission.PAY), user__is_active=True)
     return may_pay.filter(account_id=alert.account_id)
 
 
@@ -170,7 +169,7 @@ def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt)
         endpoint.is_paused, endpoint.disabled_at = True, now
         summary = f"Paused the webhook {endpoint}: nothing could be delivered to it."
         log.record(None, Activity.Act.ENDPOINT_CHANGED, endpoint, summary, account_id=endpoint.account_id)
-        managers = Membership.objects.filter(role__in=roles.that_may(Permission.MANAGE_WEBHOOKS), user__is_active=True)
+        managers = Membership.objects.filter(role__in=roles.that_may(roles.Permission.MANAGE_WEBHOOKS), user__is_active=True)
         context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "link": page_address()}
         for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
             transaction.on_commit(partial(mails.send, email, "webhook_paused", reason=attempt.reason, **context))

@@ -18,7 +18,6 @@ from billing import locks, money
 from billing.accounts.member_pages import Pager, member_page, member_page_for
 from billing.accounts.roles import Permission
 from billing.alerts import endpoints, payload, summaries
-from billing.alerts.endpoints import EndpointRefused
 from billing.forms import DollarsField
 from billing.models import Account, AlertDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
@@ -116,7 +115,7 @@ def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
         try:
             endpoint, secret = endpoints.make(request, account, form.cleaned_data["url"])
             return _show_secret(request, endpoint, secret)
-        except EndpointRefused as refusal:
+        except endpoints.EndpointRefused as refusal:
             form.add_error("url", str(refusal))
     return render(request, "alerts/new.html", {"form": form})
 
@@ -170,7 +169,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
     try:
         endpoints.send_test(request, endpoint)
         messages.success(request, "We are sending a test. Reload this page in a few seconds to see the result.")
-    except EndpointRefused as refusal:
+    except endpoints.EndpointRefused as refusal:
         messages.error(request, str(refusal))
     return redirect("webhook", endpoint_id)
 

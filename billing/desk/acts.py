@@ -19,7 +19,6 @@ from billing.accounts import lifecycle
 from billing.members import notices
 from billing.models import Account, User
 from billing.sign_in import mails
-from billing.staff_permissions import staff_of
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -47,7 +46,7 @@ class StaffAct(ReasonForm):
     def may(cls, request: HttpRequest, account: Account) -> bool:
         """Say whether the user may do it. That it is possible is for the form to decide."""
         may_act = request.user.has_perm(cls.permission)
-        return may_act and (not cls.moves_money or staff_permissions.may_credit(staff_of(request), account))
+        return may_act and (not cls.moves_money or staff_permissions.may_credit(staff_permissions.staff_of(request), account))
 
     def context(self) -> dict[str, Any]:
         """Return what the form's page shows beside it, as plain values."""

@@ -10,7 +10,6 @@ from billing import money
 from billing.desk.acts import StaffAct
 from billing.forms import DollarsField
 from billing.ledger import credits, statement, writer
-from billing.ledger.credits import Credit
 from billing.models import Account, CreditRequest, Hold, LedgerEntry, User
 from billing.staff import approvals, support_credit
 from gateway_project.activity.models import Activity
@@ -91,7 +90,7 @@ class _TakeBack(StaffAct):
     )
     field_order: tuple[str, ...] = ("amount", "overdraws")
 
-    def __init__(self, account: Account, credit: Credit, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, account: Account, credit: credits.Credit, *args: Any, **kwargs: Any) -> None:
         self.credit = credit
         super().__init__(account, *args, **kwargs)
         self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
@@ -197,7 +196,7 @@ class CloseWithRefund(StaffAct):
         self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
 
     @property
-    def payouts(self) -> list[Credit]:
+    def payouts(self) -> list[credits.Credit]:
         """The purchases of which whole cents are not used, oldest first."""
         return [credit for credit in self.credits if credit.is_purchase and credit.unused_cents]
 

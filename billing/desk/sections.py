@@ -9,7 +9,6 @@ from billing import staff_permissions
 from billing.alerts import summaries as alerts
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
-from billing.staff_permissions import staff_of
 from gateway_project.activity import log
 from gateway_project.db import pool
 from gateway_project.desk.panels import Section
@@ -30,7 +29,7 @@ def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
 def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
     entries = reading.read_page(account, limit=ENTRIES_SHOWN, offset=0)
     emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
-    may_act = staff_permissions.may_credit(staff_of(request), account)
+    may_act = staff_permissions.may_credit(staff_permissions.staff_of(request), account)
     may_correct = may_act and request.user.has_perm("billing.correct_credit")
     may_refund = may_act and request.user.has_perm("billing.refund_purchase")
     references = {entry.reference for entry in entries}  # a correction is newer than its credit, so it is among them

@@ -19,7 +19,6 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from billing.ledger import archived_days
-from billing.ledger.archived_days import Kept
 from gateway_project import app_config, identifiers
 from gateway_project.db import cell
 
@@ -62,7 +61,7 @@ class Scope:
             return self.account_id is None or invariant.kind != ViolationKind.UNGUARDED
         return invariant.reach == Reach.DAYS or invariant.reach == Reach.OPEN and self.until is None
 
-    def values(self, kept: Kept) -> dict[str, Any]:
+    def values(self, kept: archived_days.Kept) -> dict[str, Any]:
         """Return the parameters of the SQL. A day whose details are archived is checked by its ledger alone."""
         since, until = self.since or date.min, self.until or date.max
         details_since = max(since, kept.details_since)

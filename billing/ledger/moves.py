@@ -7,7 +7,6 @@ from django.db import connection, transaction
 
 from billing import locks
 from billing.ledger import archived_days, audit, signed_days
-from billing.ledger.audit import Scope
 from billing.models import Account
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -70,6 +69,6 @@ def _lock(account_id: UUID) -> Account:
 
 def _require_consistent(account_id: UUID) -> None:
     with audit.snapshot() as cursor:
-        violations = audit.check(cursor, Scope(account_id))
+        violations = audit.check(cursor, audit.Scope(account_id))
     if violations:
         raise MoveRefused(f"its ledger in cell {cell.current()} is not consistent: {'; '.join(map(str, violations))}")

@@ -9,13 +9,12 @@ from billing import money
 from billing.ledger import reading
 from billing.models import Account, LedgerEntry
 from gateway_project.text import csv_text, dollars, timestamps
-from gateway_project.text.dollars import Amount
 from gateway_project.web import downloads
 
 CSV_TYPE = "text/csv"
 
 
-def show_funds(account: Account) -> dict[str, Amount]:
+def show_funds(account: Account) -> dict[str, dollars.Amount]:
     """Return what an account has, for a page: the parts add up to the balance as they are shown."""
     decimals = dollars.decimals([account.balance_nanos, account.held_nanos, account.available_nanos])
     held, available = dollars.show_parts([account.held_nanos, account.available_nanos], decimals, is_floored=True)

@@ -16,11 +16,9 @@ from django.db import IntegrityError, transaction
 
 from billing import locks, money
 from billing.ledger import movements
-from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from gateway_project import identifiers, operator_command
 from gateway_project.db import pipelined_transaction
-from gateway_project.db.pipelined_transaction import Statement
 from gateway_project.text import dollars
 
 CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
@@ -54,7 +52,7 @@ def debit_usage(
     repeats: str | None = None,
     charged_before_nanos: int = 0,
     web_searches: int = 0,
-) -> NewEntry:
+) -> movements.NewEntry:
     """Charge one completion; ``movements.write_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
     ``settlement`` says where the figures come from, and ``spender`` is an id of the caller's. A second run of a completion
@@ -76,7 +74,7 @@ def debit_usage(
     return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
 
 
-def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> NewEntry:
+def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> movements.NewEntry:
     """Credit what the usage of ``reference`` was charged too much, once. ``insert_manual_entries_statement`` records it."""
     reason = "The charge was an estimate, and it was more than the request cost."
     metadata = {"reason": reason, "model": model, "completionId": reference}
@@ -188,7 +186,7 @@ def _book(
     return BookedEntry(booked, is_new=False)
 
 
-def _append(account: Account, entry: NewEntry, *, is_manual: bool) -> None:
+def _append(account: Account, entry: movements.NewEntry, *, is_manual: bool) -> None:
     """Append the entry, with the record of who booked it: the staff that it names, else whoever runs this process."""
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     if alert := movements.find_crossing(account, entry):
@@ -208,10 +206,10 @@ def _make_entry(
     *,
     issued_by_id: int | None = None,
     spender: str | None = None,
-) -> NewEntry:
+) -> movements.NewEntry:
     account.balance_nanos += amount_nanos
     account.last_seq += 1
-    return NewEntry(
+    return movements.NewEntry(
         id=identifiers.uuid7(),
         account_id=account.pk,
         seq=account.last_seq,
@@ -225,10 +223,10 @@ def _make_entry(
     )
 
 
-def insert_manual_entries_statement(entries: Sequence[NewEntry]) -> Statement:
+def insert_manual_entries_statement(entries: Sequence[movements.NewEntry]) -> pipelined_transaction.Statement:
     """Insert the records of who booked these entries: whoever runs this process."""
     operator = operator_command.operator()
-    return Statement(
+    return pipelined_transaction.Statement(
         """
         INSERT INTO billing_manualentry (entry_id, account_id, type, amount_nanos, reference, metadata, operator)
         SELECT id, account_id, type, amount_nanos, reference, metadata, operator

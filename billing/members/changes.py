@@ -5,12 +5,10 @@ from typing import Any
 from django.db import transaction
 from django.http import HttpRequest
 
-from billing import locks
+from billing import locks, staff_permissions
 from billing.accounts import lifecycle, roles
-from billing.accounts.roles import Permission
 from billing.members import invitations, notices
 from billing.models import Membership, Role
-from billing.staff_permissions import OWN_MEMBERSHIP
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 
@@ -43,7 +41,7 @@ def end_membership(request: HttpRequest, membership: Membership) -> None:
         with lifecycle.closing_abandoned([membership.account_id]) as closed:
             member = _lock(request, membership)
             if is_own(request, member) and member.user.is_staff:
-                raise ChangeRefused(OWN_MEMBERSHIP)  # else they could leave and credit the account
+                raise ChangeRefused(staff_permissions.OWN_MEMBERSHIP)  # else they could leave and credit the account
             _give_up_ownership(request, member)
             summary = "Left the account." if is_own(request, member) else f"Removed {member.user} from the account."
             log.record(request, Activity.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
@@ -77,7 +75,7 @@ def _lock(request: HttpRequest, membership: Membership) -> Membership:
     member = Membership.objects.select_related("user").filter(pk=membership.pk, account=account).first()
     if member is None:
         raise ChangeRefused(f"{membership.user} is no longer a member.")
-    if not is_own(request, member) and not roles.may(request.user, account, Permission.MANAGE_MEMBERS):  # type: ignore[arg-type]
+    if not is_own(request, member) and not roles.may(request.user, account, roles.Permission.MANAGE_MEMBERS):  # type: ignore[arg-type]
         raise ChangeRefused("You are no longer an owner of the account.")
     return member
 

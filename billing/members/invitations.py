@@ -13,11 +13,9 @@ from django.http import HttpRequest
 
 from billing import locks, staff_permissions
 from billing.accounts import roles
-from billing.accounts.roles import Permission
 from billing.members import notices
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import links, mails
-from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import cell, pool
@@ -48,8 +46,8 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
             )
         invitation = _make(request, account, email, role, secret)
     details = {"account": account, "inviter": request.user, "role": role}
-    key = links.make(Purpose.JOIN, {"secret": secret}, bound_to=invitation.invited_by)
-    is_sent = mails.send_link(request, email, "member_invitation", Purpose.JOIN, key, **details)
+    key = links.make(links.Purpose.JOIN, {"secret": secret}, bound_to=invitation.invited_by)
+    is_sent = mails.send_link(request, email, "member_invitation", links.Purpose.JOIN, key, **details)
     if not is_sent:
         revoke(request, invitation)
     return is_sent
@@ -57,7 +55,7 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
 
 def _check(request: HttpRequest, account: Account, email: str) -> None:
     """Ask again what the page asked before, now under the lock. Raises InvitationRefused."""
-    if not roles.may(request.user, account, Permission.MANAGE_MEMBERS):  # type: ignore[arg-type]
+    if not roles.may(request.user, account, roles.Permission.MANAGE_MEMBERS):  # type: ignore[arg-type]
         raise InvitationRefused("You are no longer an owner of the account.")
     if account.memberships.filter(user__email=email).exists():
         raise InvitationRefused(f"{email} is already a member.")
@@ -71,7 +69,7 @@ def _make(request: HttpRequest, account: Account, email: str, role: Role, secret
         role=role,
         digest=_digest(secret),
         invited_by=request.user,
-        expires_at=pool.database_time() + Purpose.JOIN.life,
+        expires_at=pool.database_time() + links.Purpose.JOIN.life,
     )
     log.record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
     return invitation
@@ -84,7 +82,7 @@ def find_waiting(account: Account) -> QuerySet[Invitation]:
 
 def find(key: str) -> Invitation | None:
     """Return the invitation of a link that can be used now."""
-    link = links.read(Purpose.JOIN, key)
+    link = links.read(links.Purpose.JOIN, key)
     if link is None:
         return None
     cell.enter(Invitation.cell_of(_digest(link.facts["secret"])))

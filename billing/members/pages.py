@@ -25,11 +25,8 @@ from billing.accounts.roles import DESCRIPTIONS, Permission
 from billing.email_addresses import EmailAddressField
 from billing.forms import SelectedAccountForm
 from billing.members import changes, invitations
-from billing.members.changes import ChangeRefused
-from billing.members.invitations import InvitationEnded, InvitationRefused
 from billing.models import Account, Invitation, Membership, Role, User
-from billing.sign_in import limits
-from billing.sign_in.credential_pages import link_ended
+from billing.sign_in import credential_pages, limits
 from billing.sign_in.identities import leads_to_providers
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.db import pool
@@ -111,7 +108,7 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
         if invitations.invite(request, account, email, form.cleaned_data["role"]):
             return True
         form.add_error("email", "We could not send the email, or sent too many there. No one was invited. Try again later.")
-    except InvitationRefused as refusal:
+    except invitations.InvitationRefused as refusal:
         form.add_error("email", str(refusal))
     except RateLimitExceeded as refusal:
         wait_seconds = refusal.headers["Retry-After"]
@@ -143,7 +140,7 @@ def change_role(request: HttpRequest, account: Account, membership_id: int) -> H
             changes.change_role(request, member, form.cleaned_data["role"])
             messages.success(request, f"{member.user.email} is now {form.cleaned_data['role'].label}.")
             return redirect("members")
-        except ChangeRefused as refusal:
+        except changes.ChangeRefused as refusal:
             form.add_error("role", str(refusal))
     return render(request, "members/role.html", {"form": form, "email": member.user.email})
 
@@ -166,7 +163,7 @@ def _end(request: HttpRequest, account: Account, member: Membership) -> HttpResp
             left = f"You are no longer a member of {account.name}." if is_own else f"{member.user.email} is removed."
             messages.success(request, left)
             return redirect("dashboard" if is_own else "members")
-        except ChangeRefused as reason:
+        except changes.ChangeRefused as reason:
             refusal = str(reason)
     is_last_owner = changes.is_last_owner(member)
     context = {"email": member.user.email, "is_own": is_own, "is_last_owner": is_last_owner, "refusal": refusal}
@@ -189,7 +186,7 @@ def join(request: HttpRequest) -> HttpResponse:
     key = request.POST.get("key") or request.GET.get("key", "")
     invitation = invitations.find(key)
     if invitation is None:
-        return link_ended(request)
+        return credential_pages.link_ended(request)
     try:
         if isinstance(request.user, User):
             return _join(request, request.user, key, invitation)
@@ -197,8 +194,8 @@ def join(request: HttpRequest) -> HttpResponse:
             sign_in = f"{reverse('account_login')}?{urlencode({'next': _here(key)})}"  # which leads back here
             return _render(request, key, invitation, sign_in=sign_in)
         return _sign_up(request, key, invitation)
-    except InvitationEnded:
-        return link_ended(request)
+    except invitations.InvitationEnded:
+        return credential_pages.link_ended(request)
 
 
 def _join(request: HttpRequest, user: User, key: str, invitation: Invitation) -> HttpResponse:
@@ -208,7 +205,7 @@ def _join(request: HttpRequest, user: User, key: str, invitation: Invitation) ->
         return _render(request, key, invitation)
     try:
         account = invitations.accept(request, key, user)
-    except InvitationRefused as refusal:
+    except invitations.InvitationRefused as refusal:
         return _render(request, key, invitation, refusal=str(refusal), status=403)
     select_account(request, account)
     messages.success(request, f"You are a member of {account.name}.")

@@ -13,7 +13,6 @@ from billing import money
 from billing.models.people import User
 from gateway_project import identifiers
 from gateway_project.cells import directory
-from gateway_project.cells.directory import ReferredModel
 from gateway_project.cells.models import Reference, UserPlace
 from gateway_project.db import cell
 from gateway_project.db.constraints import must_hold
@@ -175,7 +174,7 @@ class MembershipChange(OwnedModel):
         indexes = [models.Index(fields=["account_id", "user_id", "-id"], name="changes_by_membership")]
 
 
-class Invitation(ReferredModel):
+class Invitation(directory.ReferredModel):
     """A link, sent by mail, by which whoever has the address joins an account once. Written under the lock of the account."""
 
     kept = Kept("invitations", DELETED)

@@ -12,7 +12,6 @@ from django.views.decorators.http import require_http_methods
 
 from billing.models import Account, Payment
 from billing.payments import configuration, demo_processor
-from billing.payments.demo_processor import DemoPayment
 from billing.payments.pages import payer_page
 from billing.payments.processor import ProcessorUnavailable
 from gateway_project.db import pool
@@ -54,7 +53,7 @@ def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
     return redirect(demo.return_url if action.returns else request.path)
 
 
-def _actions(demo: DemoPayment) -> dict[str, Action]:
+def _actions(demo: demo_processor.DemoPayment) -> dict[str, Action]:
     paid, processing, expired = Payment.Status.PAID, Payment.Status.PROCESSING, Payment.Status.EXPIRED
     if demo.status == Payment.Status.OPEN and demo.keeps_card:
         cards = {
@@ -81,7 +80,7 @@ def _actions(demo: DemoPayment) -> dict[str, Action]:
     return _actions_of_paid(demo) if demo.status == paid else {}
 
 
-def _actions_of_paid(demo: DemoPayment) -> dict[str, Action]:
+def _actions_of_paid(demo: demo_processor.DemoPayment) -> dict[str, Action]:
     left_cents = demo.amount_cents - demo.refunded_cents - demo.disputed_cents
     actions = {}
     if left_cents > 0:
@@ -96,7 +95,7 @@ def _actions_of_paid(demo: DemoPayment) -> dict[str, Action]:
     return actions
 
 
-def _send(request: HttpRequest, demo: DemoPayment, type: str) -> None:
+def _send(request: HttpRequest, demo: demo_processor.DemoPayment, type: str) -> None:
     """Send the event to the webhook. Pages need it not: they ask the processor themselves."""
     body, headers = demo_processor.sign_event(demo, type)
     url = hosts.base_url(request) + reverse("payment-webhook", args=["demo"])

@@ -22,7 +22,6 @@ from billing.payments import booking, configuration, issuing, purchases, summari
 from billing.payments.documents import taxes
 from billing.payments.forms import BillingDetailsForm, CreditForm, TopUpForm
 from billing.payments.processor import Processor, ProcessorUnavailable
-from billing.payments.purchases import NotBegun
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -57,7 +56,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     if request.method == "POST" and processor and form.is_valid():
         try:
             return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
-        except NotBegun as error:
+        except purchases.NotBegun as error:
             form.add_error(None, str(error))
     pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
@@ -121,9 +120,9 @@ def retry_payment(request: HttpRequest, account: Account, payment_id: UUID) -> H
     form = CreditForm({"amount": f"{payment.amount_cents // 100}.{payment.amount_cents % 100:02d}"})
     try:
         if not form.is_valid():  # the bounds were others then
-            raise NotBegun(" ".join(str(each) for errors in form.errors.values() for each in errors))
+            raise purchases.NotBegun(" ".join(str(each) for errors in form.errors.values() for each in errors))
         return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
-    except NotBegun as error:
+    except purchases.NotBegun as error:
         messages.error(request, str(error))
         return redirect("billing")
 
@@ -218,7 +217,7 @@ def change_top_up(request: HttpRequest, account: Account) -> HttpResponse:
         try:
             amount_cents = form.values["amount_cents"]
             return redirect(purchases.begin(request, account, processor, amount_cents=amount_cents, keeps_card=True).page_url)
-        except NotBegun as error:
+        except purchases.NotBegun as error:
             form.add_error(None, str(error))
     return render(request, "billing/top_up.html", {"form": form if processor else None, "rule": top_ups.summarize(rule)})
 

@@ -13,7 +13,6 @@ from django.db.models.functions import Coalesce, NullIf
 
 from billing import money
 from billing.accounts import roles
-from billing.accounts.roles import Permission
 from billing.models import Membership, Payment, TopUpRule
 from billing.payments.processor import Processor
 from gateway_project.db import pool
@@ -106,7 +105,7 @@ def annotate(rules: QuerySet[TopUpRule], processor: Processor | None) -> QuerySe
 def _cause(processor: Processor | None) -> Case:
     long_ago = pool.database_time() - SILENCE_TIME
     silent = Q(attempt__status=Payment.Status.OPEN, attempt__intent_id=None, attempt__created_at__lt=long_ago)
-    members = Membership.objects.filter(account_id=OuterRef("account_id"), role__in=roles.that_may(Permission.PAY))
+    members = Membership.objects.filter(account_id=OuterRef("account_id"), role__in=roles.that_may(roles.Permission.PAY))
     may_pay = members.filter(user_id=OuterRef("set_by_id"), user__is_active=True)
     # A dispute stops every card, until a member pays with one after it.
     card_at = Coalesce(OuterRef("card_at"), Value(datetime.min.replace(tzinfo=UTC)))

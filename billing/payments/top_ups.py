@@ -17,7 +17,6 @@ from django.db.models import F, Q, QuerySet
 from billing import locks
 from billing.models import Account, AccountAlert, Payment, TopUpRule
 from billing.payments import booking, stops
-from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Card, Declined, Processor, ProcessorUnavailable
 from billing.payments.stops import Cause
 from gateway_project.db import pool
@@ -82,7 +81,7 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
             booking.book(payment, processor.charge(payment, Card(rule.customer_id, rule.method_id, rule.card)))
     except Declined as declined:
         _finish(account_id, payment, declined)
-    except (ProcessorUnavailable, ReportOutdated) as error:
+    except (ProcessorUnavailable, booking.ReportOutdated) as error:
         logger.warning("the top-up %s has no answer yet: %s", payment.pk, error)
     else:
         _finish(account_id, payment, None)

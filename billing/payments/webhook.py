@@ -14,7 +14,6 @@ from rest_framework.views import APIView
 
 from billing.models import Payment, PaymentEvent
 from billing.payments import booking, configuration
-from billing.payments.booking import Booked
 from billing.payments.processor import Event, InvalidEvent, Processor, ProcessorUnavailable, UnknownToProcessor
 from gateway_project import errors
 from gateway_project.db import cell, everywhere
@@ -59,10 +58,10 @@ def _processor(name: str) -> Processor:
     return configured
 
 
-def handle(processor: Processor, event: Event) -> Booked:
+def handle(processor: Processor, event: Event) -> booking.Booked:
     """Book what the event announces, once. Raises ProcessorUnavailable and keeps nothing: the processor sends it again."""
     if kept := everywhere.find(PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first):
-        return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
+        return booking.Booked(PaymentEvent.Outcome(kept.outcome), "received before")
     if not (event.session_id or event.intent_id):
         return _keep(processor, event, PaymentEvent.Outcome.IGNORED, "it says nothing about payments")
     if event.is_live != processor.is_live:
@@ -73,8 +72,8 @@ def handle(processor: Processor, event: Event) -> Booked:
     return booked or _keep(processor, event, PaymentEvent.Outcome.IGNORED, "no payment of this gateway")
 
 
-def _keep(processor: Processor, event: Event, outcome: PaymentEvent.Outcome, note: str) -> Booked:
-    booked = Booked(outcome, note)
+def _keep(processor: Processor, event: Event, outcome: PaymentEvent.Outcome, note: str) -> booking.Booked:
+    booked = booking.Booked(outcome, note)
     booking.record(event, processor.name, booked)
     return booked
 

@@ -14,9 +14,8 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import locks
+from billing import email_addresses, locks
 from billing.accounts import lifecycle
-from billing.email_addresses import canonical_domain
 from billing.models import AddressChange, Invitation, User
 from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
@@ -32,7 +31,7 @@ class FormerNotTold(Exception):
 
 
 def may_sign_up(email: str) -> bool:
-    domains = [canonical_domain(domain) for domain in settings.SIGN_UP_DOMAINS]
+    domains = [email_addresses.canonical_domain(domain) for domain in settings.SIGN_UP_DOMAINS]
     return settings.SIGN_UP and (not domains or email.rpartition("@")[2] in domains)
 
 

@@ -15,10 +15,8 @@ from django.utils.deprecation import MiddlewareMixin
 
 from billing.email_addresses import canonical
 from billing.sign_in import backend, devices, limits
-from billing.sign_in.limits import Limit
 from gateway_project import errors, passwords
-from gateway_project.web import error_replies
-from gateway_project.web.client_address import network_of
+from gateway_project.web import client_address, error_replies
 
 # A limit of a view by the client's address: the page, and whether only to read it counts. The view counts.
 _BY_ADDRESS = {
@@ -39,7 +37,7 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
             if request.method == "POST" and request.path_info == _path("account_login"):
                 return self._sign_in(request, canonical(request.POST.get("login", "")))
             if limit := _by_path().get((request.path_info, request.method in ("GET", "HEAD"))):
-                limits.require_not_known_refused([limit(network_of(request))])
+                limits.require_not_known_refused([limit(client_address.network_of(request))])
         except errors.ApiError as refusal:
             return error_replies.refuse(request, refusal)
         return super().__call__(request)  # type: ignore[return-value]
@@ -57,5 +55,5 @@ _path = cache(reverse)
 
 
 @cache
-def _by_path() -> dict[tuple[str, bool], Callable[[str], Limit]]:
+def _by_path() -> dict[tuple[str, bool], Callable[[str], limits.Limit]]:
     return {(_path(name), is_read): limit for (name, is_read), limit in _BY_ADDRESS.items()}

@@ -15,8 +15,7 @@ from django.db.models import QuerySet
 
 from billing.email_addresses import canonical
 from billing.models import SignInLimit
-from gateway_project import errors
-from gateway_project.cache import TTLCache
+from gateway_project import cache, errors
 from gateway_project.db import cell, pool
 
 
@@ -102,7 +101,7 @@ def device_limit(device: str, email: str) -> Limit:
 
 
 # A limit that is used up stays so until its next attempt is due. A flood that is refused costs no further query.
-_next_attempts: TTLCache[str, float] = TTLCache(seconds=60, entries_max=10_000)
+_next_attempts: cache.TTLCache[str, float] = cache.TTLCache(seconds=60, entries_max=10_000)
 
 
 def count_attempt(limits: Iterable[Limit]) -> None:

@@ -10,7 +10,6 @@ from django.http import HttpRequest
 
 from billing.models import PasswordLink, User
 from billing.sign_in import identities, links, mails
-from billing.sign_in.links import Link, Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -21,11 +20,11 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
     secret, now = secrets.token_urlsafe(32), pool.database_time()
     with transaction.atomic():
         PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
-        expires_at = now + Purpose.SET_PASSWORD.life
+        expires_at = now + links.Purpose.SET_PASSWORD.life
         PasswordLink.objects.create(user=user, digest=_digest(secret), sent_by=sender, expires_at=expires_at)
         log.record(request, Activity.Act.INVITED, user, f"Sent {user} a link to set a password.")
-    key = links.make(Purpose.SET_PASSWORD, {"secret": secret}, bound_to=user)
-    is_sent = mails.send_link(request, user.email, "invitation", Purpose.SET_PASSWORD, key)
+    key = links.make(links.Purpose.SET_PASSWORD, {"secret": secret}, bound_to=user)
+    is_sent = mails.send_link(request, user.email, "invitation", links.Purpose.SET_PASSWORD, key)
     if not is_sent:
         revoke(request, PasswordLink.objects.filter(user=user))
     return is_sent
@@ -35,12 +34,12 @@ def send_reset(request: HttpRequest, email: str) -> None:
     """Send the user with this address a link. Someone who is no user gets a mail at the same cost, and cannot be told apart."""
     user = User.objects.filter(email=email, is_active=True).first()
     key = reset_key(user or User(email=email))
-    mails.send_link(request, email, "reset" if user else "no_user", Purpose.RESET_PASSWORD, key)
+    mails.send_link(request, email, "reset" if user else "no_user", links.Purpose.RESET_PASSWORD, key)
 
 
 def reset_key(user: User) -> str:
     """Return the key of a link that sets the user's password. It works once, because it is bound to the present one."""
-    return links.make(Purpose.RESET_PASSWORD, {}, bound_to=user)
+    return links.make(links.Purpose.RESET_PASSWORD, {}, bound_to=user)
 
 
 def find_user(key: str) -> User | None:
@@ -49,11 +48,11 @@ def find_user(key: str) -> User | None:
     return found.user if found else None
 
 
-def _read(key: str, *, locks_user: bool = False) -> Link | None:
+def _read(key: str, *, locks_user: bool = False) -> links.Link | None:
     """Return the link if it counts. A link for staff also has a row, which must be open."""
-    invitation = links.read(Purpose.SET_PASSWORD, key, locks_user=locks_user)
+    invitation = links.read(links.Purpose.SET_PASSWORD, key, locks_user=locks_user)
     if invitation is None:
-        return links.read(Purpose.RESET_PASSWORD, key, locks_user=locks_user)
+        return links.read(links.Purpose.RESET_PASSWORD, key, locks_user=locks_user)
     rows = find_open().filter(digest=_digest(invitation.facts["secret"]))
     return invitation if (rows.select_for_update(of=("self",)) if locks_user else rows).first() else None
 

@@ -10,10 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
-from billing.staff import approvals, people_requests, support_credit
-from billing.staff.approvals import ApprovalRefused, Decision
-from billing.staff.forms import DeclineForm
-from billing.staff.support_credit import RequestedCredit
+from billing.staff import approvals, forms, people_requests, support_credit
 from billing.staff_permissions import staff_of
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.list_values import column
@@ -91,7 +88,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
                 after = {**values, "request": str(asked.pk)}
                 self.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
                 approvals.tell_requester(asked, f"It is approved and {self.approved_as}. {outcome}")
-        except ApprovalRefused as refusal:
+        except approvals.ApprovalRefused as refusal:
             messages.error(request, str(refusal))
         else:
             messages.success(request, f"The {asked.what} for {asked.target} is approved and {self.approved_as}. {outcome}")
@@ -102,7 +99,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
         is_own = self.model._default_manager.filter(pk=object_id, requested_by=staff_of(request)).exists()
         view = f"{self.opts.app_label}.view_{self.opts.model_name}"
         asked = self.object_for(request, str(object_id), view if is_own else self.approve_permission)
-        form = DeclineForm(request.POST if request.method == "POST" else None)
+        form = forms.DeclineForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid():
             self._decline(request, asked, form.cleaned_data["reason"])
             return self.back_to(asked)
@@ -113,13 +110,13 @@ class WaitingActAdmin(ReadOnlyAdmin):
         try:
             with transaction.atomic():
                 locked = approvals.lock(type(asked), asked.pk, staff_of(request).pk)
-                approvals.decide(locked, Decision.DECLINED, staff_of(request), decision_reason=reason)
+                approvals.decide(locked, approvals.Decision.DECLINED, staff_of(request), decision_reason=reason)
                 text = f"Declined the {asked.what} that {asked.requested_by} asked for."
                 details = {"reason": reason, "ticket": asked.ticket}
                 self.record(request, Activity.Act.CREDIT_DECLINED, asked.target, text, **details)
                 if asked.requested_by != request.user:
                     approvals.tell_requester(asked, f"It is declined. The reason: {reason}")
-        except ApprovalRefused as refusal:
+        except approvals.ApprovalRefused as refusal:
             messages.error(request, str(refusal))
         else:
             messages.success(request, f"The {asked.what} is declined. Nothing was {self.approved_as}.")
@@ -128,7 +125,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
 _BOOKED = "booked"
 
 
-def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: RequestedCredit) -> None:
+def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: support_credit.RequestedCredit) -> None:
     """Record the request for a credit, and tell its author what happens next. Call it in the transaction of the request."""
     found = asked.request
     if asked.is_new:

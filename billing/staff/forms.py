@@ -9,15 +9,11 @@ from django.contrib import messages
 from django.contrib.auth.forms import UserChangeForm
 from django.http import HttpRequest
 
-from billing import locks, money, staff_permissions
-from billing.email_addresses import EmailAddressField
+from billing import email_addresses, locks, money, staff_permissions
 from billing.forms import DollarsField
 from billing.ledger import writer
-from billing.ledger.writer import BookedEntry
 from billing.models import Account, Membership, User
-from billing.staff import people_requests, support_credit
-from billing.staff.approvals import ApprovalRefused
-from billing.staff.support_credit import RequestedCredit
+from billing.staff import approvals, people_requests, support_credit
 from gateway_project import identifiers
 from gateway_project.text import dollars
 
@@ -52,7 +48,7 @@ class SupportCreditForm(forms.Form):
             raise forms.ValidationError("The balance would be larger than the ledger can store.")
         return cents
 
-    def issue(self) -> BookedEntry | RequestedCredit | None:
+    def issue(self) -> writer.BookedEntry | support_credit.RequestedCredit | None:
         """Book the credit or ask for it. Return None, with an error on the form, if it is refused or used the form twice."""
         try:
             return support_credit.issue(
@@ -63,7 +59,7 @@ class SupportCreditForm(forms.Form):
                 reference=self.cleaned_data["reference"],
                 issued_by=self.issuer,
             )
-        except ApprovalRefused as refusal:
+        except approvals.ApprovalRefused as refusal:
             self.add_error("amount", str(refusal))
         except writer.ReferenceReused:
             self.add_error(None, "This form was already used for another credit. Open a new form to issue another.")
@@ -86,7 +82,7 @@ class NewUserForm(forms.ModelForm):
     class Meta:
         model = User
         fields = ("email", "is_staff", "groups")
-        field_classes = {"email": EmailAddressField}
+        field_classes = {"email": email_addresses.EmailAddressField}
         help_texts = {"email": "We email a link to choose a password. It works for 7 days."}
 
     def save(self, commit: bool = True) -> User:
@@ -103,7 +99,7 @@ class UserForm(UserChangeForm):
     class Meta:
         model = User
         fields = "__all__"
-        field_classes = {"email": EmailAddressField}
+        field_classes = {"email": email_addresses.EmailAddressField}
         help_texts = {
             "is_active": "Clear this instead of deleting the user. Accounts without another active member are closed too:"
             " their keys are refused until staff reopen them."

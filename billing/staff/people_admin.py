@@ -25,8 +25,7 @@ from billing.models import AddressChange, Invitation, Membership, PasswordLink, 
 from billing.sign_in import addresses, password_links, second_factor
 from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
 from billing.staff_permissions import staff_of
-from gateway_project.activity import list_values
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity import admin_pages, list_values
 from gateway_project.activity.models import Activity
 from gateway_project.db import cell, everywhere
 
@@ -99,7 +98,7 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
 
 
 @admin.register(User)
-class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
+class PersonAdmin(ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin):
     """Django's user admin, for users without a username."""
 
     form = UserForm
@@ -212,7 +211,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
 
 
 @admin.register(PasswordLink)
-class PasswordLinkAdmin(ShowsCreation, ReadOnlyAdmin):
+class PasswordLinkAdmin(ShowsCreation, admin_pages.ReadOnlyAdmin):
     """Who was sent a link to set a password. Those that are open can be revoked by staff who may invite."""
 
     list_display = ("user", "sent_by", "created", "expires_at", "state")
@@ -245,7 +244,7 @@ admin.site.unregister([EmailAddress, Authenticator, UserSession, SocialAccount, 
 
 
 @admin.register(Group)
-class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
+class StaffGroupAdmin(admin_pages.RecordedAdmin, GroupAdmin):
     """Django's group admin. The permissions on offer are those of the staff who edits."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -264,7 +263,7 @@ class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
+class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, admin_pages.RecordedAdmin):
     """Who is a member of what. Someone is added on the page of the account or of the user, and waits for a second person."""
 
     list_display = ("user", "account", "role", "created")
@@ -288,7 +287,7 @@ class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
 
 
 @admin.register(Invitation)
-class InvitationAdmin(ShowsCreation, ReadOnlyAdmin):
+class InvitationAdmin(ShowsCreation, admin_pages.ReadOnlyAdmin):
     """Whom owners have invited, and what became of it. Only owners invite and revoke."""
 
     list_display = ("email", "account", "role", "invited_by", "created", "expires_at", "accepted_at", "revoked_at")

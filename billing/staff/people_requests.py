@@ -24,7 +24,6 @@ from billing.members import notices
 from billing.models import Account, AccountAct, Membership, OwnerRequest, Role, SecondFactorRequest, User
 from billing.sign_in import mails, second_factor
 from billing.staff import approvals
-from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.cells import directory
@@ -38,9 +37,9 @@ def _approving(model: Any, id: UUID, by: User, refusal: Callable[[Any, User], st
     with transaction.atomic():
         asked = approvals.lock(model, id, by.pk, model.objects.get(pk=id).user_id)
         if reason := refusal(asked, by):
-            raise ApprovalRefused(reason)
+            raise approvals.ApprovalRefused(reason)
         yield asked
-        approvals.decide(asked, Decision.APPROVED, by)
+        approvals.decide(asked, approvals.Decision.APPROVED, by)
 
 
 # --- A new owner --------------------------------------------------------------------------------------------------
@@ -181,12 +180,12 @@ def withdraw(request: HttpRequest, id: UUID) -> HttpResponse:
         with directory.within(asked.account_id), transaction.atomic():
             locked = approvals.lock(type(asked), asked.pk, person.pk)
             reason = f"Withdrawn by {person.email}, whom it is about."
-            approvals.decide(locked, Decision.DECLINED, person, decision_reason=reason)
+            approvals.decide(locked, approvals.Decision.DECLINED, person, decision_reason=reason)
             summary = f"Withdrew the {asked.what} that support asked for."
             details: dict[str, Any] = {"account_id": asked.account_id, "ticket": asked.ticket, "is_defence": True}
             log.record(request, Activity.Act.CREDIT_DECLINED, asked.target, summary, **details)
             approvals.tell_requester(locked, f"It is declined. {reason}")
-    except ApprovalRefused as refusal:
+    except approvals.ApprovalRefused as refusal:
         messages.error(request, str(refusal))
     else:
         messages.success(request, f"The {asked.what} is withdrawn. Nothing was changed.")

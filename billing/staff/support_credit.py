@@ -17,7 +17,6 @@ from django.db.models import QuerySet, Sum
 
 from billing import locks, money, staff_permissions
 from billing.ledger import writer
-from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
@@ -38,7 +37,7 @@ class RequestedCredit:
 
 def issue(
     account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User, ticket: str = ""
-) -> BookedEntry | RequestedCredit:
+) -> writer.BookedEntry | RequestedCredit:
     """Credit the account once for ``reference``, or ask for it once if it needs approval.
 
     Runs under a lock of the issuer: concurrent credits cannot exceed a cap together. Raises ApprovalRefused, ReferenceReused.
@@ -117,7 +116,7 @@ def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **te
     )
 
 
-def approve(request_id: UUID, *, by: User) -> BookedEntry:
+def approve(request_id: UUID, *, by: User) -> writer.BookedEntry:
     """Book the credit, once, in the name of who asked for it. Raises ApprovalRefused, CreditRequest.DoesNotExist."""
     with transaction.atomic():
         asked = approvals.lock(CreditRequest, request_id, by.pk)
@@ -128,7 +127,7 @@ def approve(request_id: UUID, *, by: User) -> BookedEntry:
         return booked
 
 
-def _book(asked: CreditRequest) -> BookedEntry:
+def _book(asked: CreditRequest) -> writer.BookedEntry:
     terms: dict[str, Any] = {"amount_cents": asked.amount_cents, "issued_by": asked.requested_by}
     if asked.kind == Kind.SUPPORT_CREDIT:
         booked = writer.grant_support_credit(asked.account_id, reason=asked.reason, reference=asked.reference, **terms)

@@ -9,9 +9,7 @@ from datetime import datetime, timedelta
 
 from billing.email_addresses import canonical
 from billing.models import SignInLimit, User
-from billing.sign_in import limits
-from billing.sign_in.limits import Limit
-from billing.sign_in.mails import Cause
+from billing.sign_in import limits, mails
 from gateway_project.db import pool
 from gateway_project.web.client_address import read_network
 
@@ -50,7 +48,7 @@ def find(address: str) -> list[Used]:
     return sorted(used, key=lambda each: (each.blocked_until is None, each.words))
 
 
-def _limits_of(address: str) -> Iterator[tuple[Limit, str]]:
+def _limits_of(address: str) -> Iterator[tuple[limits.Limit, str]]:
     if "@" not in address:
         yield limits.address_limit(address), "Attempts to sign in"
         yield limits.passkey_limit(address), "Attempts to sign in with a passkey"
@@ -61,7 +59,7 @@ def _limits_of(address: str) -> Iterator[tuple[Limit, str]]:
     yield limits.user_limit(address), "Attempts to sign in on a new device"
     yield limits.success_limit(address), "Sign-ins with the right password"
     yield limits.security_limit(address), "Emails about changes of the sign-in"
-    for cause in Cause:
+    for cause in mails.Cause:
         yield limits.mailbox_limit(address, cause.value), f"Emails about {cause.value}"
     if user := find_user(address):
         yield limits.second_factor_limit(user.pk), "Codes of two-factor authentication"

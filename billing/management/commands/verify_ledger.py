@@ -9,7 +9,6 @@ from django.db import DatabaseError
 from billing.accounts import lifecycle
 from billing.facts import AUDIT
 from billing.ledger import audit
-from billing.ledger.audit import Violation
 from billing.management import arguments
 from billing.models import Account
 from gateway_project import errors
@@ -52,14 +51,14 @@ class Command(OperatorCommand):
         except DatabaseError as error:  # of a standby, or with a role that only reads
             self.write_progress(f"The metrics are not told: {errors.reason(error)}")
 
-    def _verify(self, number: int, account_id: UUID | None) -> list[Violation]:
+    def _verify(self, number: int, account_id: UUID | None) -> list[audit.Violation]:
         with cell.use(number):
             if cell.are_several():
                 self.write_progress(f"Cell {number}")
             return audit.verify(account_id, progress=self.write_progress)
 
 
-def _facts(number: int, violation: Violation) -> dict[str, Any]:
+def _facts(number: int, violation: audit.Violation) -> dict[str, Any]:
     invariant = violation.invariant
     where = {"cell": number} if cell.are_several() else {}
     return where | {
@@ -71,7 +70,7 @@ def _facts(number: int, violation: Violation) -> dict[str, Any]:
     }
 
 
-def _lines(number: int, violation: Violation) -> str:
+def _lines(number: int, violation: audit.Violation) -> str:
     rows = ["  " + ", ".join(f"{name}={value}" for name, value in row.items()) for row in violation.rows]
     where = f"Cell {number}: " if cell.are_several() else ""
     return "\n".join([f"{where}{violation}", *rows])

@@ -7,7 +7,6 @@ from operator import add
 from typing import Any
 
 from billing.payments.documents import fonts
-from billing.payments.documents.fonts import Line
 
 _MARGIN, _WIDTH, _HEIGHT = 56, 595, 842  # points, of A4
 _MIDDLE = _WIDTH / 2  # where the second column begins
@@ -81,11 +80,11 @@ class _Paper:
     def skip(self) -> None:
         self._y -= 30
 
-    def _write_columns(self, *columns: list[Line]) -> None:
+    def _write_columns(self, *columns: list[fonts.Line]) -> None:
         for lines in zip_longest(*columns, fillvalue=[]):
             self._write_line(*lines)
 
-    def _write_line(self, *columns: Line, size: int = _SIZE) -> None:
+    def _write_line(self, *columns: fonts.Line, size: int = _SIZE) -> None:
         self._make_room(size * 1.5)
         self._y -= size + 5
         for x, parts in zip((_MARGIN, _MIDDLE), columns, strict=False):
@@ -101,5 +100,5 @@ class _Paper:
             self._y = _HEIGHT - _MARGIN
 
 
-def _set(text: str, width_points: float, size: int = _SIZE, *, is_bold: bool = False) -> list[Line]:
+def _set(text: str, width_points: float, size: int = _SIZE, *, is_bold: bool = False) -> list[fonts.Line]:
     return fonts.set_in_lines(text, fonts.BOLD if is_bold else fonts.REGULAR, size, width_points)
