@@ -166,12 +166,8 @@ def change_spending_statements(settled: Sequence[SpendingChange], reserved: Sequ
     for key in ended.keys() & begun.keys():
         placed = begun.pop(key)
         ended[key] = msgspec.structs.replace(ended[key], placed_nanos=placed.held_nanos, placed=placed.holds)
-    statements = []
-    if ended:
-        statements.append(_settle_spending_statement(list(ended.values())))
-    if begun:
-        statements.append(_reserve_spending_statement(list(begun.values())))
-    return statements
+    both = ((_settle_spending_statement, ended), (_reserve_spending_statement, begun))
+    return [build(list(changes.values())) for build, changes in both if changes]
 
 
 def _reserve_spending_statement(changes: list[SpendingChange]) -> Statement:
