@@ -67,13 +67,16 @@ class GroupCommit(Generic[Item, Outcome]):
     ``is_rerun=True``; ``run`` must then leave alone what the first run committed.
 
     ``run`` must not wait for locked rows: the outcome of their items is Skipped. ``run_isolated`` does the same for items of
-    one partition, but waits, and raises StaysLocked after its time. At most ``isolated_max`` partitions are isolated at a
-    time, and ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. The items of further locked partitions
-    are tried in each shared batch, for ``timeout_seconds``. Of refused items one is tried every ``refused_seconds``.
+    one partition, but waits, and raises StaysLocked after its time. At most ``_isolated_max`` partitions are isolated at a
+    time, and ``_waiting_max`` items wait for each: the next is refused with WaitTimedOut. Items of further locked partitions
+    are tried in each shared batch, for ``_timeout_seconds``. Of refused items one is tried every ``_refused_seconds``.
 
-    Both functions raise Unavailable after a wait for what all items need. Then one caller every ``refused_seconds`` runs
+    Both functions raise Unavailable after a wait for what all items need. Then one caller every ``_refused_seconds`` runs
     ``probe`` first, which must not wait, and raises while no item can be committed.
     """
+
+    _batch_max, _isolated_max, _waiting_max = 256, 4, 1_000
+    _timeout_seconds, _refused_seconds = 15.0, 0.5
 
     def __init__(
         self,
@@ -82,21 +85,11 @@ class GroupCommit(Generic[Item, Outcome]):
         run_isolated: Run[Item, Outcome] | None = None,
         probe: Callable[[], object] = lambda: None,
         partition: Callable[[Item], Hashable] = lambda item: None,
-        batch_max: int = 256,
-        isolated_max: int = 4,
-        waiting_max: int = 1_000,
-        timeout_seconds: float = 15,
-        refused_seconds: float = 0.5,
     ) -> None:
         self._run = run
         self._run_isolated = run_isolated or run
         self._probe = probe
         self._partition = partition
-        self._batch_max = batch_max
-        self._isolated_max = isolated_max
-        self._waiting_max = waiting_max
-        self._timeout_seconds = timeout_seconds
-        self._refused_seconds = refused_seconds
         # The lock of the system, which gevent has replaced: nothing waits while it is held, so it keeps no greenlet waiting.
         self._mutex = _allocate_lock()
         self._waiting: list[_Ticket[Item, Outcome]] = []  # of all partitions, in the order of their arrival

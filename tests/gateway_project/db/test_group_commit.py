@@ -67,6 +67,12 @@ def submit_all(store: Store, group: GroupCommit, *items: str) -> dict:
     return outcomes
 
 
+def limited(group: GroupCommit, **limits: float) -> GroupCommit:
+    """Give the group limits of its own, such as ``batch_max``."""
+    vars(group).update({f"_{name}": limit for name, limit in limits.items()})
+    return group
+
+
 def test_a_lone_caller_is_a_batch_of_one():
     store = Store()
     store.gate.set()
@@ -82,7 +88,7 @@ def test_items_submitted_during_a_commit_form_the_next_batch_in_order():
 
 def test_a_batch_has_at_most_batch_max_items():
     store = Store()
-    outcomes = submit_all(store, GroupCommit(store.run, batch_max=2), "a", "b", "c", "d")
+    outcomes = submit_all(store, limited(GroupCommit(store.run), batch_max=2), "a", "b", "c", "d")
     assert set(outcomes.values()) == {"A", "B", "C", "D"}
     assert store.batches == [["a"], ["b", "c"], ["d"]]
 
@@ -172,7 +178,7 @@ def test_a_caller_that_waits_again_has_what_is_left_of_its_time(monkeypatch):
         return len(waits) == 1
 
     monkeypatch.setattr(time, "monotonic", lambda: started_at)
-    group = GroupCommit(Store().run, timeout_seconds=15)
+    group = limited(GroupCommit(Store().run), timeout_seconds=15)
     group._has_leader = True  # somebody else, so that this caller follows
     monkeypatch.setattr(_Ticket, "wait", woken_after_ten_seconds)
     with pytest.raises(WaitTimedOut):
@@ -375,7 +381,7 @@ def test_the_next_batch_starts_before_all_callers_of_the_last_one_are_woken(monk
         pauses.append(begun.wait(60))
 
     store = Store(commit)
-    group = GroupCommit(store.run, batch_max=4)
+    group = limited(GroupCommit(store.run), batch_max=4)
     outcomes, threads = submit(group, *"abcdef")
     monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pause)
     store.gate.set()
@@ -392,7 +398,7 @@ def test_an_interrupted_leader_still_wakes_all_callers(monkeypatch):
 
     store = Store()
     monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pause)
-    outcomes = submit_all(store, GroupCommit(store.run, timeout_seconds=60), *"abcdef")
+    outcomes = submit_all(store, limited(GroupCommit(store.run), timeout_seconds=60), *"abcdef")
     assert isinstance(outcomes.pop("b"), Interrupt)
     assert outcomes == {item: item.upper() for item in "acdef"}
 
@@ -417,7 +423,7 @@ def test_callers_of_a_large_batch_are_woken_a_few_at_a_time(monkeypatch):
 class Locks:
     """Commits texts, of which the first letter is the partition, in shared batches and in those of locked partitions."""
 
-    def __init__(self, locked: str, **options: Any) -> None:
+    def __init__(self, locked: str, **limits: float) -> None:
         self.locked = set(locked)
         self.unlocked = threading.Event()
         self.batches: list[list[str]] = []  # without those in which everything was skipped
@@ -425,9 +431,8 @@ class Locks:
         self.reruns: list[str] = []
         self.skipped: list[str] = []
         self.failure: Exception | None = None
-        self.group: GroupCommit[str, str] = GroupCommit(
-            self.run, run_isolated=self.run_isolated, partition=lambda item: item[0], **options
-        )
+        group = GroupCommit[str, str](self.run, run_isolated=self.run_isolated, partition=lambda item: item[0])
+        self.group = limited(group, **limits)
 
     def run(self, items: list[str], is_rerun: bool) -> list:
         if self.failure and not is_rerun:
@@ -679,12 +684,12 @@ def test_an_interrupted_caller_does_not_block_its_isolated_partition(monkeypatch
 class Outage:
     """Commits texts, unless what all need is locked. Counts the batches and the probes."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **limits: float) -> None:
         self.is_locked = True
         self.batches: list[list[str]] = []
         self.probes = 0
         self.begun, self.ends = threading.Event(), threading.Event()
-        self.group: GroupCommit[str, str] = GroupCommit(self.run, probe=self.probe, **options)
+        self.group = limited(GroupCommit[str, str](self.run, probe=self.probe), **limits)
 
     def run(self, items: list[str], is_rerun: bool) -> list:
         self.batches.append(items)
