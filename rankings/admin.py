@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from django import forms
@@ -18,6 +19,7 @@ from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueUnavailable
 
 from completions.models import LanguageModel
+from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from rankings import refresh, tasks
@@ -77,9 +79,7 @@ class AliasAdmin(RecordedAdmin):
         made = ("method", "confidence", "created_at")
         return (*made, "source", "key_kind", "external_key") if obj else made
 
-    @admin.display(ordering="model", empty_value="none of ours")
-    def meaning(self, alias: Alias) -> LanguageModel | None:
-        return alias.model
+    meaning = list_values.column("meaning", attrgetter("model"), ordering="model", empty_value="none of ours")
 
     # An alias that staff change gets their method: neither the file nor a rule changes it again.
 
@@ -202,13 +202,10 @@ class SourceStateAdmin(ReadOnlyAdmin):
         state = super().get_object(request, object_id, from_field)
         return None if state is None else _with_condition([state])[0]
 
-    @admin.display(description="health")
-    def condition(self, state: Any) -> str:
-        return state.reason or (f"healthy, but {state.error}" if state.error else "healthy")
-
-    @admin.display(description="names without a model")
-    def waiting(self, state: Any) -> int:
-        return int(state.names_waiting)
+    condition = list_values.column(
+        "health", lambda state: state.reason or (f"healthy, but {state.error}" if state.error else "healthy")
+    )
+    waiting = list_values.column("names without a model", attrgetter("names_waiting"))
 
     def has_refresh_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("rankings.change_sourcestate"))
@@ -253,9 +250,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
         queryset: QuerySet[Snapshot] = super().get_queryset(request).annotate(count=Count("standings"))
         return queryset
 
-    @admin.display(description="standings")
-    def standings_count(self, snapshot: Any) -> int:
-        return int(snapshot.count)
+    standings_count = list_values.column("standings", attrgetter("count"))
 
     @admin.display(description="list")
     def listing(self, snapshot: Snapshot) -> str:

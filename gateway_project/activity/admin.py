@@ -51,10 +51,6 @@ class ActivityAdmin(NewestFirstAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Activity]:
         return log.readable(request.user).order_by("-pk")
 
-    @admin.display(description="who")
-    def who(self, activity: Activity) -> str:
-        return activity.who
-
     @method_decorator(require_POST)
     def export_view(self, request: HttpRequest) -> HttpResponse:
         """Download the acts that the filters in the query string select, newest first. That is an act, too."""
