@@ -72,15 +72,13 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
 
     # --- A page that was opened before another user's change -------------------------------------------------------------
 
-    def changeform_view(
-        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
-    ) -> Any:
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         """Save the form, unless its values were changed since it was opened. Then show the new values, and say what changed."""
         with transaction.atomic():
             if request.method == "POST" and object_id is not None and (changes := self._changes_since(request, object_id)):
                 messages.error(request, f"Nothing was saved: this was changed since you opened it. {' '.join(changes)}")
                 request = _opening(request)
-            return super().changeform_view(request, object_id, form_url, extra_context)
+            return super().changeform_view(request, object_id, *args, **kwargs)
 
     def _changes_since(self, request: HttpRequest, object_id: str) -> list[str]:
         """Return what changed, in sentences. Two who save the same object take turns."""
@@ -164,14 +162,10 @@ class ReadOnlyAdmin(RecordedAdmin):
 
     show_full_result_count = False
 
-    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_change_permission = has_delete_permission = has_add_permission
 
 
 def _opening(request: HttpRequest) -> HttpRequest:
