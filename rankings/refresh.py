@@ -170,15 +170,12 @@ def _fingerprint(fetched: FetchedSnapshot) -> str:
 
 
 def _doubt(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> str:
-    """Return why the run must be held back, or an empty text. Raises ImplausibleData for what can never be published."""
+    """Return why the run must be held back, or an empty text. Raises ImplausibleData for what can never be published.
+
+    Half a list is worse than yesterday's list.
+    """
     if fetched.doubt and not options.accepts_fewer:
         return fetched.doubt
-    _require_plausible(spec, fetched, last, options)
-    return doubts.find(last, fetched) if last and not options.accepts_fewer else ""
-
-
-def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> None:
-    """Raises ImplausibleData. Half a list is worse than yesterday's list."""
     counts = Counter(row.board for row in fetched.standings)
     if counts[Category.GENERAL] < spec.rows_min and Category.GENERAL not in fetched.stopped:
         raise ImplausibleData(f"{counts[Category.GENERAL]} rows are fewer than {spec.rows_min}")
@@ -188,12 +185,13 @@ def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: 
     if fetched.as_of and fetched.as_of > pool.database_time() + timedelta(days=1):
         raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, which is in the future")
     if last is None or options.accepts_fewer:
-        return
+        return ""
     for board, before in Counter(last.standings.exclude(board__in=fetched.unread).values_list("board", flat=True)).items():
         if counts[Category(board)] < before * SHARE_MIN:
             raise ImplausibleData(f"{board} has {counts[Category(board)]} rows, and had {before}")
     if fetched.as_of and fetched.as_of < last.as_of:
         raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, older than what we have")
+    return doubts.find(last, fetched)
 
 
 @transaction.atomic
