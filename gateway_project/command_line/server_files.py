@@ -22,20 +22,9 @@ USER = "model-gateway"
 _DEPLOYED, _EXAMPLE_HOST = "/opt/model-gateway/bin/model-gateway", "gateway.example.com"
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
-_ON_SERVER = {
-    "DATABASE": "127.0.0.1:5432",
-    "REDIS_URL": "redis://127.0.0.1:6379/0",
-    "GATEWAY_BIND": "127.0.0.1",
-    "GATEWAY_METRICS_BIND": "127.0.0.1:9464",
-    "GATEWAY_WORKER_METRICS_BIND": "127.0.0.1:9465",
-}
-_IN_COMPOSE = {
-    "DATABASE": "postgresql:5432",
-    "REDIS_URL": "redis://redis:6379/0",
-    "GATEWAY_BIND": "0.0.0.0",  # noqa: S104  of its container
-    "GATEWAY_METRICS_BIND": "0.0.0.0:9464",
-    "GATEWAY_WORKER_METRICS_BIND": "0.0.0.0:9465",
-}
+# The hosts of the database and of Redis, and the address at which the processes listen.
+_ON_SERVER = {"database": "127.0.0.1", "redis": "127.0.0.1", "own": "127.0.0.1"}
+_IN_COMPOSE = {"database": "postgresql", "redis": "redis", "own": "0.0.0.0"}  # noqa: S104  of its container
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,7 @@ def _compose_files(host: str, directory: Path) -> Iterator[File]:
 
 def _secret_files(host: str, directory: Path, places: dict[str, str], mode: int) -> Iterator[File]:
     passwords = {role: secrets.token_urlsafe(24) for role in ("gateway", "gateway_owner")}
-    urls = {role: f"postgresql://{role}:{password}@{places['DATABASE']}/gateway" for role, password in passwords.items()}
+    urls = {role: f"postgresql://{role}:{password}@{places['database']}:5432/gateway" for role, password in passwords.items()}
     yield File(directory / "gateway.env", _settings(host, urls["gateway"], places), mode)
     if not (directory / "gateway.env").exists():  # else these passwords would not be those that it has
         private = 0o600 if mode == 0o640 else mode
@@ -124,16 +113,16 @@ GATEWAY_KEY_PEPPERS={secrets.token_urlsafe(48)}
 GATEWAY_ENCRYPTION_KEYS={Fernet.generate_key().decode()}
 
 DATABASE_URL={database_url}
-REDIS_URL={places["REDIS_URL"]}
+REDIS_URL=redis://{places["redis"]}:6379/0
 
 GATEWAY_API_HOST={host}
 GATEWAY_BASE_HOST={host}
 GATEWAY_BEHIND_PROXY=1
-GATEWAY_BIND={places["GATEWAY_BIND"]}
+GATEWAY_BIND={places["own"]}
 GATEWAY_VAR=/var/lib/model-gateway
 GATEWAY_GRACEFUL_TIMEOUT_SECONDS=120
-GATEWAY_METRICS_BIND={places["GATEWAY_METRICS_BIND"]}
-GATEWAY_WORKER_METRICS_BIND={places["GATEWAY_WORKER_METRICS_BIND"]}
+GATEWAY_METRICS_BIND={places["own"]}:9464
+GATEWAY_WORKER_METRICS_BIND={places["own"]}:9465
 GATEWAY_METRICS_SECRET={secrets.token_urlsafe(32)}
 
 # The mail server, by which people are invited and set new passwords.
