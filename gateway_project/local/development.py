@@ -47,9 +47,8 @@ def prepare(environ: Environment) -> None:
 
 def is_prepared(environ: Environment) -> bool:
     """Return whether a start made the secrets, or the environment says by itself what it is."""
-    return (installation.var(environ) / "secrets.env").exists() or any(
-        map(environ.get, ("GATEWAY_DEVELOPMENT", *_OF_DEPLOYMENTS))
-    )
+    says_it = any(map(environ.get, ("GATEWAY_DEVELOPMENT", *_OF_DEPLOYMENTS)))
+    return says_it or (installation.var(environ) / "secrets.env").exists()
 
 
 def var(environ: Environment) -> Path:

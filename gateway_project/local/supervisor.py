@@ -28,7 +28,7 @@ from honcho.manager import Manager
 from gateway_project import installation
 from gateway_project.local import development, preparation
 from gateway_project.local import redis as embedded_redis
-from gateway_project.local.embedded import CannotStart, cannot_write
+from gateway_project.local.embedded import CannotStart, cannot_write, wait_until
 from gateway_project.local.preparation import Address, Stores, write_line
 
 # Every child has this variable, with its data directory, so that children are found after a kill -9 of their supervisor.
@@ -97,9 +97,7 @@ def stop_children(directory: Path) -> None:
         for process in _children(directory):
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal_number)
-        deadline = time.monotonic() + STOP_SECONDS_MAX
-        while _children(directory) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: not _children(directory), STOP_SECONDS_MAX)
     embedded_redis.stop(directory)
 
 
