@@ -53,14 +53,11 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
             # The pauses between attempts double. After an outage, the next request must not wait for a long one to end.
             "reconnect_timeout": 2,
         }
-    named = {key: parts.pop(key, "") for key in ("dbname", "user", "password", "host", "port")}
+    names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}  # of libpq, by Django's
+    named = {name: parts.pop(key, "") for name, key in names.items()}
     return {
         "ENGINE": "gateway_project.db.backend",
-        "NAME": named["dbname"],
-        "USER": named["user"],
-        "PASSWORD": named["password"],
-        "HOST": named["host"],
-        "PORT": str(named["port"] or ""),
+        **named,
         "CONN_MAX_AGE": 0,
         "SESSION": dict(_SESSION),
         "BATCH_SESSION": dict(_BATCH_SESSION),
