@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from celery.signals import after_task_publish, beat_embedded_init, beat_init, task_prerun
 from django.conf import settings
@@ -17,9 +18,6 @@ from gateway_project.db import pool, repetition
 from gateway_project.monitoring import processes
 from gateway_project.monitoring.models import TaskRun
 from gateway_project.web import health, hosts
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 logger = logging.getLogger("gateway.processes")
 _metrics_logger = logging.getLogger("gateway.metrics")
@@ -85,7 +83,7 @@ class _QuietHandler(WSGIRequestHandler):
         pass
 
 
-def _application(request: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+def _application(request: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Reply with the metrics. GATEWAY_METRICS_SECRET is asked for where it is set, as at the other addresses."""
     if request.get("PATH_INFO") != f"/{hosts.METRICS}" or request["REQUEST_METHOD"] not in {"GET", "HEAD"}:
         return _reply(start_response, "404 Not Found")
@@ -94,6 +92,6 @@ def _application(request: "WSGIEnvironment", start_response: "StartResponse") ->
     return _reply(start_response, "200 OK", ("Content-Type", health.METRICS_CONTENT_TYPE), body=metrics.render())
 
 
-def _reply(start_response: "StartResponse", status: str, *headers: tuple[str, str], body: bytes = b"") -> list[bytes]:
+def _reply(start_response: StartResponse, status: str, *headers: tuple[str, str], body: bytes = b"") -> list[bytes]:
     start_response(status, [*headers, ("Content-Length", str(len(body)))])
     return [body]
