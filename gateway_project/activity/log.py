@@ -135,10 +135,8 @@ def readable(staff: Any) -> QuerySet[Activity]:
     if staff.is_superuser:
         return Activity.objects.all()
     kinds = [model._meta for model in apps.get_models()]
-    viewable = [
-        each.label_lower for each in kinds if staff.has_perm(f"{each.app_label}.{get_permission_codename('view', each)}")
-    ]
-    may_read = Q(account_id=None, object_type__in=viewable) | Q(actor=staff)
+    shown = [each.label_lower for each in kinds if staff.has_perm(f"{each.app_label}.{get_permission_codename('view', each)}")]
+    may_read = Q(account_id=None, object_type__in=shown) | Q(actor=staff)
     if staff.has_perm(_ACCOUNTS):
         of_accounts = Q(account_id__isnull=False)
         may_read |= of_accounts if staff.has_perm(_LEDGER) else of_accounts & ~Q(act__in=_OF_MONEY)

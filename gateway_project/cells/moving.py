@@ -41,10 +41,8 @@ def require_permission() -> None:
     except ProgrammingError:
         [(role, database)] = cell.execute("SELECT quote_ident(current_user), current_database()")
         grant = f"GRANT SET ON PARAMETER session_replication_role TO {role}"
-        psql = f"runuser -u postgres -- psql --dbname={database} --command='{grant}'"
-        raise NotAllowed(
-            f"the role {role} of the database may not write without triggers. As a superuser, once: {psql}"
-        ) from None
+        advice = f"As a superuser, once: runuser -u postgres -- psql --dbname={database} --command='{grant}'"
+        raise NotAllowed(f"the role {role} of the database may not write without triggers. {advice}") from None
 
 
 def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progress: Callable[[str], None]) -> int:

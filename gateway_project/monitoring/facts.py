@@ -65,11 +65,7 @@ FACTS = [
         " LEFT JOIN monitoring_taskrun USING (name)",
         ("task",),
     ),
-    Fact(
-        "gateway_beat_timestamp_seconds",
-        "When beat last sent a task; 0 if it never did.",
-        last_end_statement(TaskRun.BEAT),
-    ),
+    Fact("gateway_beat_timestamp_seconds", "When beat last sent a task; 0 if it never did.", last_end_statement(TaskRun.BEAT)),
     Fact(
         "gateway_secrets_missing",
         "Running processes that lack a secret with which another one encrypts, or makes the digests of new keys.",

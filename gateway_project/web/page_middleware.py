@@ -245,6 +245,4 @@ class PagePolicyMiddleware(CSPMiddleware):
         return response
 
 
-@functools.cache
-def _policy() -> str:
-    return build_policy()
+_policy = functools.cache(build_policy)

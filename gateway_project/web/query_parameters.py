@@ -58,9 +58,8 @@ class Parameter(django_filters.Filter):
 class WholeNumber(Parameter):
     def __init__(self, minimum: int, maximum: int | None, **options: Any) -> None:
         self._minimum, self._maximum = minimum, maximum
-        super().__init__(
-            {"type": "integer", "minimum": minimum, **({} if maximum is None else {"maximum": maximum})}, **options
-        )
+        bounds = {"minimum": minimum} if maximum is None else {"minimum": minimum, "maximum": maximum}
+        super().__init__({"type": "integer", **bounds}, **options)
 
     def parse(self, text: str) -> int:
         number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
