@@ -76,8 +76,6 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         amounts = map(usd, (limit.spent, limit.held, limit.left))
         return format_html("{} spent, {} held, {} left{}", *amounts, resets)
 
-    # --- Actions of support ---------------------------------------------------------------------------------------
-
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.act_view)
         acts = [path(f"<path:object_id>/{act.name}/", view, {"act": act}, f"keys_apikey_{act.name}") for act in ACTS]

@@ -107,9 +107,6 @@ def _make(
     return render(request, f"dashboard/{name}_made.html", {"name": key.name, "secret": minted, **shown})
 
 
-# --- Management keys ----------------------------------------------------------------------------------------------
-
-
 @require_safe
 @member_page
 def list_management_keys(request: HttpRequest, account: Account) -> HttpResponse:

@@ -144,9 +144,6 @@ def describe_window(window: SpendingWindow) -> dict[str, Any]:
     }
 
 
-# --- The last thirty days -----------------------------------------------------------------------------------------
-
-
 def build_chart(account: Account, today: date) -> bar_chart.Chart | None:
     """Build a chart of what the account's keys spent on each of the last CHART_DAYS UTC days; None if they spent nothing."""
     days = [today - timedelta(days=ago) for ago in reversed(range(CHART_DAYS))]

@@ -22,9 +22,6 @@ def refuse(path: str, reason: str, *, quotes_request: bool = False) -> NoReturn:
     raise errors.wrong(path, reason, quotes_request=quotes_request)
 
 
-# --- A value at a path ----------------------------------------------------------------------------------------------
-
-
 def check_object(value: Any, path: str) -> Fields:
     if not isinstance(value, dict):
         refuse(path, "must be an object")
@@ -68,9 +65,6 @@ def check_kind(value: Any, path: str, kinds: Iterable[str]) -> str:
 def numbered(values: Iterable[Any], path: str) -> Iterator[tuple[str, Any]]:
     """Yield each value of an array with its path."""
     return ((f"{path}[{index}]", value) for index, value in enumerate(values))
-
-
-# --- A field of an object -------------------------------------------------------------------------------------------
 
 
 def read_required(fields: Fields, name: str, path: str = "") -> Any:

@@ -160,8 +160,6 @@ class _Checker:
         arguments = read_required(function, arguments_field, path)
         self._count_text(check_string(arguments, f"{path}.{arguments_field}"))
 
-    # --- Parts ------------------------------------------------------------------------------------------------------
-
     def _check_parts(self, parts: list[Any], role: str, path: str) -> None:
         if not parts and role != "assistant":
             refuse(path, "must not be empty")
@@ -230,8 +228,6 @@ class _Checker:
         if ":" in data and data[:5].lower() != "data:":  # an address, which some providers would fetch
             refuse(f"{file_path}.file_data", "must be the file itself, as a data URL; files are not fetched from addresses")
         self._file_at = self._file_at or file_path
-
-    # --- Counting ---------------------------------------------------------------------------------------------------
 
     def _count_content(self, text: str) -> None:
         text_bytes = prompt.count_text(text)

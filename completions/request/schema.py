@@ -284,9 +284,6 @@ def _read_include_usage(fields: Fields, stream: bool) -> bool:
     return read_boolean(options, "include_usage", "stream_options") or is_wanted
 
 
-# --- Sampling and the format of the reply ---------------------------------------------------------------------------
-
-
 def _check_sampling(fields: Fields) -> None:
     read_number(fields, "temperature", 0, 2)
     read_number(fields, "top_p", 0, 1)
@@ -338,9 +335,6 @@ def _check_description(given: Fields, path: str) -> None:
     read_boolean(given, "strict", path)
 
 
-# --- Tools ----------------------------------------------------------------------------------------------------------
-
-
 def _check_tools(fields: Fields) -> None:
     names = _read_function_names(fields, "tools") | _read_function_names(fields, "functions")
     read_boolean(fields, "parallel_tool_calls")
@@ -382,9 +376,6 @@ def _read_function_name(tool: Any, field: str, index: int) -> str:
     read_object(function, "parameters", path)
     _check_description(function, path)
     return check_name(read_required(function, "name", path), f"{path}.name")
-
-
-# --- Labels that the caller attaches --------------------------------------------------------------------------------
 
 
 def read_labels(fields: Fields) -> Labels:

@@ -113,8 +113,6 @@ class RefusalCache:
         return recent if recent and recent.decided >= FLOOD_REFUSALS else None
 
 
-# --- Which requests get the same refusal --------------------------------------------------------------------------
-
 _KEY, _MODELS, _IDEMPOTENCY_KEY, _MONEY, _TIED_UP = "key", "models", "idempotency key", "money", "tied up"
 _IN_FLIGHT, _IN_FLIGHT_OF_MODEL = "in flight", "in flight of a model"
 _SHARED = {  # by cause: the fields of the demand that another request of the key must share to get the same refusal
@@ -170,8 +168,6 @@ def _replay(recent: _RecentRefusals, causes: Iterable[str], demand: AdmissionDem
 def _copy(refusal: errors.ApiError) -> errors.ApiError:
     return copy.copy(refusal)  # without tracebacks, which would grow with each raise and keep requests alive
 
-
-# --- The cache of this process ------------------------------------------------------------------------------------
 
 process_cache = RefusalCache()
 

@@ -91,8 +91,6 @@ class RefusalCollector:
 process_collector = RefusalCollector()
 
 
-# --- Writing -------------------------------------------------------------------------------------------------------
-
 _writing = threading.Lock()  # one write at a time: the last one of a process waits for the one that runs
 
 
