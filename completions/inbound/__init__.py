@@ -6,11 +6,10 @@ words. Admission, hold, settlement, limits, routes and fallbacks are those of ev
 completion_view  the way of a request, from its bytes to its reply
 caller_errors    errors in the names of the caller's own fields, in each language
 tool_names       names of tools as providers take them
-input_tokens     how many tokens a prompt is likely to have
 events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 request_fields   what OpenAPI says of fields that several languages have
-quote_object     what a request would cost
+quotes           what a request would cost, and how many tokens its prompt is likely to have
 chat_completions OpenAI's chat completions, quotes and usage
 model_lists      the models, in the shapes of OpenAI and Anthropic
 messages         Anthropic's Messages

@@ -23,7 +23,7 @@ from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound.caller_errors import Places
-from completions.inbound.quote_object import describe_quote
+from completions.inbound.quotes import describe_quote
 from completions.relay import charge, fair_queue, image_fetches, slots, whole
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat

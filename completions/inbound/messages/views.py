@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from completions.chat import ChatRequest
-from completions.inbound import descriptions, input_tokens
+from completions.inbound import descriptions, quotes
 from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import CompletionView, TranslatedView
 from completions.inbound.messages import reply, serializers, tools
@@ -110,7 +110,7 @@ class CountTokensView(_AnthropicReplies):
     )
     def post(self, request: Request) -> Response:
         with self.reading(request) as (key, chat):
-            return Response({"input_tokens": input_tokens.estimate(key, chat)})
+            return Response({"input_tokens": quotes.likely_prompt_tokens(key, chat)})
 
 
 def _rate_limits(ours: Mapping[str, str], now: datetime) -> dict[str, str]:

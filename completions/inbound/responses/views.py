@@ -16,7 +16,7 @@ from completions.charging import admission, early_refusal, idempotency, stored_r
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
-from completions.inbound import descriptions, input_tokens
+from completions.inbound import descriptions, quotes
 from completions.inbound.chat_completions.serializers import Quote
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, TranslatedView, run_once_sent
 from completions.inbound.responses import background, compaction, history, keeping, reply, serializers
@@ -267,4 +267,4 @@ class InputTokensView(_ReadsResponses):
     )
     def post(self, request: Request) -> Response:
         with self.in_memory, self.reading(request) as (key, chat):
-            return Response({"object": "response.input_tokens", "input_tokens": input_tokens.estimate(key, chat)})
+            return Response({"object": "response.input_tokens", "input_tokens": quotes.likely_prompt_tokens(key, chat)})

@@ -1,4 +1,4 @@
-"""The body of POST /v1/quote: what a chat request would hold, and at most cost, if it were sent now.
+"""What a request would hold, and at most cost, if it were sent now; and how many tokens its prompt is likely to have.
 
 Admission decides, on rows that it does not lock, and nothing of its decision is written or counted. No provider is asked.
 """
@@ -8,16 +8,18 @@ from typing import Any
 
 from billing import money
 from completions import estimates
+from completions.catalog import eligibility, lookup
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer
 from gateway_project import errors
-from gateway_project.text import dollars
+from gateway_project.text import compact_json, dollars
 from keys.authentication import Caller
+from keys.models import ApiKey
 
 
 def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller) -> dict[str, Any]:
-    """Return the reply, for ``compact_json.dumps``. Raises InvalidRequest where no money would help.
+    """Return the reply to POST /v1/quote, for ``compact_json.dumps``. Raises InvalidRequest where no money would help.
 
     A refusal for limits or money is a part of the reply, with what the money does afford.
     """
@@ -87,3 +89,18 @@ def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]
         }
         for route in sorted(offered.offer.routes, key=lambda route: (route.priority, -route.weight, route.id))
     ]
+
+
+def likely_prompt_tokens(key: ApiKey, chat: ChatRequest) -> int:
+    """Return the likely tokens of text and tools, by their bytes, and the maximum of images and documents.
+
+    Raises ModelNotFound for a model that the key may not use.
+    """
+    offer = lookup.find_offer(chat.model, caller=Caller(key.pk, key.account_id))
+    admission.require_allowed(key, offer)
+    eligibility.require_kind(chat, offer)
+    if chat.contents.file_at:
+        return estimates.max_prompt_tokens(chat, offer) // (1 + chat.web_searches_max)  # of one reading
+    others = [chat.fields[name] for name in ("tools", "response_format") if name in chat.fields]
+    text_bytes = chat.contents.text_bytes + sum(len(compact_json.dumps(each)) for each in others)
+    return max(estimates.estimate_tokens(text_bytes) + chat.contents.images * offer.image_tokens_max, 1)
