@@ -72,6 +72,9 @@ class CompletionAdmin(NewestFirstAdmin):
     of_account = column("account", lambda completion: list_values.link(completion.account))
     of_key = column("key", lambda completion: list_values.link(completion.key, completion.key.name))
     of_model = column("model", lambda completion: str(completion.model_id))
+    entry = column(
+        "Ledger entry", lambda one: list_values.link(LedgerEntry.objects.filter(reference=one.pk).first()), empty_value="none"
+    )
     hold = column("hold", lambda one: list_values.link(Hold.objects.filter(pk=one.pk).first()), empty_value="none")
 
     @admin.display(description="Usage")
@@ -92,10 +95,6 @@ class CompletionAdmin(NewestFirstAdmin):
         if completion.prompt_tokens is None:
             return ""
         return f"{completion.prompt_tokens:,} / {completion.completion_tokens:,}"
-
-    @admin.display(description="Ledger entry", empty_value="none")
-    def entry(self, completion: Completion) -> str:
-        return list_values.link(LedgerEntry.objects.filter(reference=completion.pk).first())
 
     @admin.display(description="Failed attempts")
     def failures(self, completion: Completion) -> str:

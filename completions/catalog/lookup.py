@@ -8,19 +8,8 @@ from enum import Enum, auto
 
 from django.conf import settings
 
-from completions import chat, providers
+from completions import chat, models, providers
 from completions.chat import Candidate, Offer, ProviderPreferences
-from completions.models import (
-    Category,
-    LanguageModel,
-    LanguageModelQuerySet,
-    ModelKind,
-    Obstacle,
-    Price,
-    Provider,
-    RoutableAlias,
-    Route,
-)
 from completions.providers import model_rules
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
@@ -38,8 +27,8 @@ PROBE_SECONDS = 5  # after a provider refused its key, until it is asked again
 class Listing:
     """A model as /v1/models shows it: with its price in force, and whether it is available now."""
 
-    model: LanguageModel
-    price: Price
+    model: models.LanguageModel
+    price: models.Price
     is_available: bool
     alias: str = ""  # the id it is listed under, if that is an alias
 
@@ -77,7 +66,7 @@ def _not_found(model_id: str, absence: _Absence, allowed: Collection[str] | None
     is_named = model_id in (allowed or ())
     if absence is _Absence.UNKNOWN:
         order, _, board = model_id.partition("@")[0].partition("/")
-        reason = _UNRANKED.get(order, "") if board.upper() in Category.values and board.islower() else ""
+        reason = _UNRANKED.get(order, "") if board.upper() in models.Category.values and board.islower() else ""
         return model_not_found(model_id, errors.ModelNotRanked if reason else errors.ModelUnknown, param, reason)
     if absence is _Absence.HIDDEN:
         return model_not_found(model_id, errors.ModelNotOffered if is_named else errors.ModelUnknown, param)
@@ -114,7 +103,7 @@ _slugs: TTLCache[str, frozenset[str]] = TTLCache(seconds=settings.CATALOG_CACHE_
 
 
 def _read_slugs() -> frozenset[str]:
-    slugs = pool.read(lambda: frozenset(Provider.objects.values_list("pk", flat=True)))
+    slugs = pool.read(lambda: frozenset(models.Provider.objects.values_list("pk", flat=True)))
     pool.release_connection()
     _slugs.put("", slugs)
     return slugs
@@ -145,7 +134,7 @@ def _read_offer(model_id: str) -> Found:
     return _read_alias_offer(model_id) or _absence(model)
 
 
-def _absence(model: LanguageModel | None) -> _Absence:
+def _absence(model: models.LanguageModel | None) -> _Absence:
     """Return why a model that is not offered is not."""
     if model is None:
         return _Absence.UNKNOWN
@@ -169,7 +158,7 @@ def _read_alias_offer(alias: str) -> Offer | None:
 _reported: TTLCache[str, bool] = TTLCache(seconds=60, entries_max=1_000)  # providers, so that each is logged once per minute
 
 
-def _report_unreadable_keys(model: LanguageModel) -> None:
+def _report_unreadable_keys(model: models.LanguageModel) -> None:
     """Log the providers that nothing is sent to because their stored keys cannot be decrypted."""
     for provider in {route.provider for route in model.enabled_routes}:
         if not (provider.is_key_readable or _reported.get(provider.pk)):
@@ -181,28 +170,28 @@ def _report_unreadable_keys(model: LanguageModel) -> None:
 _look_ups: GroupCommit[str, Found] = GroupCommit(_look_up)
 
 
-def _read_alias(alias: str) -> RoutableAlias | None:
-    return RoutableAlias.objects.filter(pk=alias).first() if "\x00" not in alias else None
+def _read_alias(alias: str) -> models.RoutableAlias | None:
+    return models.RoutableAlias.objects.filter(pk=alias).first() if "\x00" not in alias else None
 
 
-def _alias_models(row: RoutableAlias | None) -> list[LanguageModel]:
+def _alias_models(row: models.RoutableAlias | None) -> list[models.LanguageModel]:
     """The models that an alias stands for, the best first."""
     ids = row.model_ids if row else []
-    models = LanguageModel.objects.with_price_and_routes().in_bulk(ids)
-    return [models[model_id] for model_id in ids if model_id in models]
+    found = models.LanguageModel.objects.with_price_and_routes().in_bulk(ids)
+    return [found[model_id] for model_id in ids if model_id in found]
 
 
 def list_models(allowed: Collection[str] | None = None, *, available: bool | None = None) -> list[Listing]:
     """Return what is enabled and priced, by id, then aliases: of ``allowed`` ids, or those that can (not) be called now."""
-    every_model = LanguageModel.objects.with_price_and_routes()
+    every_model = models.LanguageModel.objects.with_price_and_routes()
     listed = {model.pk: _listing(model) for model in every_model if _is_listed(model)}
-    models = [listing for model_id, listing in listed.items() if allowed is None or model_id in allowed]
-    found = [*models, *_alias_listings(listed, allowed)]
+    named = [listing for model_id, listing in listed.items() if allowed is None or model_id in allowed]
+    found = [*named, *_alias_listings(listed, allowed)]
     return found if available is None else [listing for listing in found if listing.is_available is available]
 
 
 def _alias_listings(listed: dict[str, Listing], allowed: Collection[str] | None) -> Iterator[Listing]:
-    current = RoutableAlias.objects.exclude(pk__contains="@").order_by("pk")
+    current = models.RoutableAlias.objects.exclude(pk__contains="@").order_by("pk")
     for alias, ids in current.values_list("pk", "model_ids"):
         target = next((listed[model_id] for model_id in ids if model_id in listed and listed[model_id].is_available), None)
         if target and (allowed is None or alias in allowed or target.model.pk in allowed):
@@ -220,39 +209,39 @@ def find_listing(model_id: str, allowed: Collection[str] | None = None) -> Listi
     raise _not_found(model_id, _absence(model), allowed)
 
 
-def incomplete_models(models: LanguageModelQuerySet) -> Iterator[tuple[LanguageModel, Obstacle]]:
-    """Yield, by id, the enabled models of ``models`` that lack a price or a route, each with what it lacks."""
-    for model in models.filter(is_enabled=True).with_price_and_routes():
+def incomplete_models(among: models.LanguageModelQuerySet) -> Iterator[tuple[models.LanguageModel, models.Obstacle]]:
+    """Yield, by id, the enabled ones of these models that lack a price or a route, each with what it lacks."""
+    for model in among.filter(is_enabled=True).with_price_and_routes():
         for obstacle in model.obstacles():
-            if obstacle is not Obstacle.UNREACHABLE:
+            if obstacle is not models.Obstacle.UNREACHABLE:
                 yield model, obstacle
 
 
-def _is_offered(model: LanguageModel) -> bool:
+def _is_offered(model: models.LanguageModel) -> bool:
     """Whether the model is available, or would be if a provider accepted its key again."""
     return model.is_available or (_is_listed(model) and any(route.provider.is_configured for route in model.enabled_routes))
 
 
-def _read_model(model_id: str) -> LanguageModel | None:
+def _read_model(model_id: str) -> models.LanguageModel | None:
     if "\x00" in model_id:  # no id contains one, and PostgreSQL rejects a comparison with one
         return None
-    return LanguageModel.objects.with_price_and_routes().filter(pk=model_id).first()
+    return models.LanguageModel.objects.with_price_and_routes().filter(pk=model_id).first()
 
 
-def _is_listed(model: LanguageModel) -> bool:
+def _is_listed(model: models.LanguageModel) -> bool:
     """Whether the model is shown: also while nothing serves it, then as not available. The rankings list the same models."""
-    return set(model.obstacles()) <= {Obstacle.UNROUTED, Obstacle.UNREACHABLE}
+    return set(model.obstacles()) <= {models.Obstacle.UNROUTED, models.Obstacle.UNREACHABLE}
 
 
-def _listing(model: LanguageModel) -> Listing:
+def _listing(model: models.LanguageModel) -> Listing:
     return Listing(model, model.prices_in_force[0], is_available=model.is_available)
 
 
-def _offer(model: LanguageModel, price: Price) -> Offer:
+def _offer(model: models.LanguageModel, price: models.Price) -> Offer:
     return offer_of(model, price, [route for route in model.enabled_routes if route.provider.is_configured])
 
 
-def offer_of(model: LanguageModel, price: Price, offered: Iterable[Route]) -> Offer:
+def offer_of(model: models.LanguageModel, price: models.Price, offered: Iterable[models.Route]) -> Offer:
     """Return what is offered of a model by some routes. Raises secretbox.Unreadable."""
     routes = tuple(map(_route, offered))
     return Offer(
@@ -268,11 +257,11 @@ def offer_of(model: LanguageModel, price: Price, offered: Iterable[Route]) -> Of
         preamble_tokens_max=max((providers.ADAPTERS[route.kind].preamble_tokens_max for route in routes), default=0),
         reasoning=model.reasoning,
         requests_in_flight_max=model.requests_in_flight_max,
-        is_embedding=model.kind == ModelKind.EMBEDDING,
+        is_embedding=model.kind == models.ModelKind.EMBEDDING,
     )
 
 
-def _route(route: Route) -> chat.Route:
+def _route(route: models.Route) -> chat.Route:
     provider = route.provider
     # Both are of ``with_price_and_routes``.
     open_time, refused_time = getattr(route, "open_time", None), getattr(route, "refused_time", None)

@@ -64,14 +64,8 @@ def _facts(report: Report) -> dict[str, Any]:
 
 
 def _change(proposal: CatalogProposal) -> dict[str, Any]:
-    return {
-        "proposal": proposal.pk,
-        "kind": proposal.kind,
-        "model": proposal.model_id,
-        "upstreamModel": proposal.upstream_model,
-        "old": proposal.old,
-        "new": proposal.new,
-    }
+    compared = {camel_case(name): getattr(proposal, name) for name in ("upstream_model", "old", "new")}
+    return {"proposal": proposal.pk, "kind": proposal.kind, "model": proposal.model_id, **compared}
 
 
 def _lines(report: Report) -> list[str]:
