@@ -1,5 +1,7 @@
 """Metrics of completions; ``gateway_project.monitoring.facts`` collects them."""
 
+from functools import partial
+
 from django.conf import settings
 
 from completions.charging.recovery import outbox
@@ -33,7 +35,7 @@ _LOSSES = f"""
     FROM ({margins.statement("day >= (now() AT TIME ZONE 'UTC')::date - 1")}) AS margins WHERE cost_nanos > priced_nanos
     GROUP BY model_id, provider_id
 """  # noqa: S608  of this code
-
+_margin = partial(Fact, labels=("model", "provider"), across_cells=sum)
 FACTS = [
     Fact(
         "gateway_archive_lag_days",
@@ -41,26 +43,16 @@ FACTS = [
         "SELECT 0" if settings.RETENTION_DETAIL_DAYS is None else _ARCHIVE_LAG,
         across_cells=max,
     ),
-    Fact(
+    _margin(
         "gateway_margin_charged_nanos",
         "What was charged in the last 30 UTC days, on those days for which the provider's price is known.",
         _margins("priced_nanos"),
-        ("model", "provider"),
-        across_cells=sum,
     ),
-    Fact(
-        "gateway_margin_cost_nanos",
-        "What providers cost of gateway_margin_charged_nanos.",
-        _margins("cost_nanos"),
-        ("model", "provider"),
-        across_cells=sum,
-    ),
-    Fact(
+    _margin("gateway_margin_cost_nanos", "What providers cost of gateway_margin_charged_nanos.", _margins("cost_nanos")),
+    _margin(
         "gateway_margin_loss_nanos",
         "What providers cost more than was charged yesterday and today, by UTC, by model and provider: only where they do.",
         _LOSSES,
-        ("model", "provider"),
-        across_cells=sum,
     ),
     Fact(
         "gateway_circuits_hinted",

@@ -123,11 +123,10 @@ def provider_prices(model: LanguageModel) -> list[ProviderPrice]:
     return list(begun.order_by("provider_id", "-since").distinct("provider_id"))
 
 
+_SUMMED = ("completions", "charged_nanos", *meters.COLUMNS)
 _COUNTS = ", ".join(f"(value ->> '{name}')::bigint" for name in meters.COLUMNS)
-_LONG = ", ".join(
-    f"coalesce(sum((value ->> '{name}')::bigint), 0)" for name in ("completions", "charged_nanos", *meters.COLUMNS)
-)
-_REST = ", ".join(f"sums.{name} - long.{name}" for name in ("completions", "charged_nanos", *meters.COLUMNS))
+_LONG = ", ".join(f"coalesce(sum((value ->> '{name}')::bigint), 0)" for name in _SUMMED)
+_REST = ", ".join(f"sums.{name} - long.{name}" for name in _SUMMED)
 _NAMES = ", ".join(meters.COLUMNS)
 
 
