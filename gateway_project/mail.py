@@ -4,9 +4,6 @@
 
 import sys
 from collections.abc import Sequence
-from email.message import EmailMessage as ParsedMessage
-from email.parser import BytesParser
-from email.policy import default
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +42,6 @@ class DirectoryBackend(BaseEmailBackend):
 class NoBackend(BaseEmailBackend):
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         raise NoMailServer("GATEWAY_SMTP_HOST is not set")
-
-
-def read_directory(messages_max: int) -> list[ParsedMessage]:
-    paths = sorted(Path(settings.MAIL_DIR or "").glob("*.eml"), reverse=True)[:messages_max]
-    return [BytesParser(policy=default).parsebytes(path.read_bytes()) for path in paths]
 
 
 def context(request: HttpRequest) -> dict[str, Any]:
