@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from completions.models import Category
@@ -40,6 +41,7 @@ class RankingsQuery:
 
 
 DEFAULTS = RankingsQuery()
+_Words = partial(Text, SEARCH_CHARACTERS_MAX, allow_empty=True, strip=True)
 
 
 class RankingFilter(ParameterSet):
@@ -56,17 +58,10 @@ class RankingFilter(ParameterSet):
     offset = WholeNumber(0, OFFSET_MAX, default=DEFAULTS.offset, description="How many of the models that match to skip.")
     sortBy = Choice(tuple(SORTS), default=DEFAULTS.sort_by, attribute="sort_by", description="What to sort by.")
     sortOrder = Choice(ORDERS, default=DEFAULTS.sort_order, attribute="sort_order", description="Ascending or descending.")
-    search = Text(
-        SEARCH_CHARACTERS_MAX,
-        allow_empty=True,
-        strip=True,
-        description="Only models that have this in their name, provider or id, in any case.",
-    )
+    search = _Words(description="Only models that have this in their name, provider or id, in any case.")
     commercialOnly = Boolean(attribute="commercial_only", description="Only models that may be used commercially.")
     availableOnly = Boolean(attribute="available_only", description="Only models that can be called now.")
-    provider = Text(
-        SEARCH_CHARACTERS_MAX, allow_empty=True, strip=True, description="Only models of this provider, in any case."
-    )
+    provider = _Words(description="Only models of this provider, in any case.")
     imagesOnly = Boolean(attribute="images_only", description="Only models that read images.")
     toolsOnly = Boolean(attribute="tools_only", description="Only models that call functions or tools.")
     contextMin = WholeNumber(
