@@ -20,16 +20,8 @@ from rankings.publishing.listing import SORTS
 from rankings.sources import registry
 
 BOARD_TITLES = {category.value: category.value.replace("_", " ").capitalize() for category in Category}
-SORT_TITLES = {
-    "rank": "Rank",
-    "score": "Score",
-    "quality": "Quality",
-    "speed": "Speed",
-    "price": "Price",
-    "context": "Context window",
-    "name": "Name",
-    "change": "Change",
-}
+_SORTS_OFFERED = ("rank", "score", "quality", "speed", "price", "context", "name", "change")
+SORT_TITLES = {sort: sort.capitalize() for sort in _SORTS_OFFERED} | {"context": "Context window"}
 ORDER_TITLES = {"asc": "Ascending", "desc": "Descending"}
 LIMITS = [25, 50, 100]
 CONTEXTS = [32_000, 128_000, 200_000, 1_000_000]  # tokens
