@@ -65,7 +65,8 @@ def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, note
         raise ImplausibleData(f"{dataset} has no usable row")
     if dropped := len(listed) - len(usable):
         notes.append(f"{dropped} values of {dataset} are off its scale")
-    kept = base.one_of_each(usable, lambda row: row.external_key.casefold(), _trust)
+    # Of several rows of a model a verified one is kept, else the worst.
+    kept = base.one_of_each(usable, lambda row: row.external_key.casefold(), lambda row: (row.facts["verified"], -row.value))
     if repeated := len(usable) - len(kept):
         notes.append(f"{repeated} rows of {dataset} repeat a model")
     return kept
@@ -87,11 +88,6 @@ def _standing(board: Category, item: dict[str, Any]) -> Standing | None:
         value=value,
         facts={"verified": item.get("verified") is True},
     )
-
-
-def _trust(standing: Standing) -> tuple[bool, float]:
-    """Return a sort key: of several rows of a model a verified one is kept, else the worst."""
-    return standing.facts["verified"], -standing.value
 
 
 def figures(placement: Placement) -> StandingFigures:

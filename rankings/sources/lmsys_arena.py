@@ -65,16 +65,10 @@ def _rows(client: SourceClient, category: str) -> tuple[list[dict[str, Any]], se
     """
     rows: list[dict[str, Any]] = []
     totals, revisions = set(), set()
+    where = f"\"category\"='{category}'"
     for number in range(PAGES_MAX):
-        answer = client.get(
-            "/filter",
-            dataset=DATASET,
-            config=CONFIG,
-            split="latest",
-            where=f"\"category\"='{category}'",
-            offset=number * PAGE_ROWS,
-            length=PAGE_ROWS,
-        )
+        place = {"offset": number * PAGE_ROWS, "length": PAGE_ROWS}
+        answer = client.get("/filter", dataset=DATASET, config=CONFIG, split="latest", where=where, **place)
         body = documents.table(answer.json(), "a page")
         total = documents.finite(body.get("num_rows_total"), "num_rows_total", minimum=0)
         if body.get("partial") is not False:
