@@ -58,14 +58,9 @@ def periodic(name: str = "", *, retries: int, each_cell: bool = False, also_afte
             TaskRun.record(task_name, result if isinstance(result, int) else None)
             return result
 
-        return app.task(
-            name=task_name,
-            autoretry_for=(*pool.UNAVAILABLE, *also_after),
-            max_retries=retries,
-            retry_backoff=5,
-            retry_backoff_max=600,
-            retry_jitter=False,
-        )(run_and_record)
+        reasons = (*pool.UNAVAILABLE, *also_after)
+        pauses = {"retry_backoff": 5, "retry_backoff_max": 600, "retry_jitter": False}  # seconds, doubled each time
+        return app.task(name=task_name, autoretry_for=reasons, max_retries=retries, **pauses)(run_and_record)
 
     return declare
 

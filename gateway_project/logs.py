@@ -198,11 +198,8 @@ class JsonLineFormatter(JsonFormatter):
     _encode_fast = msgspec.json.Encoder().encode
 
     def __init__(self) -> None:
-        super().__init__(
-            "%(levelname)s %(name)s %(message)s %(request_id)s",
-            rename_fields={"levelname": "level", "name": "logger"},
-            timestamp=True,
-        )
+        renamed = {"levelname": "level", "name": "logger"}
+        super().__init__("%(levelname)s %(name)s %(message)s %(request_id)s", rename_fields=renamed, timestamp=True)
 
     def format(self, record: logging.LogRecord) -> str:
         if record.exc_info or record.exc_text or record.stack_info or not isinstance(record.msg, str):

@@ -36,11 +36,8 @@ TRUSTED_PROXIES = int(GATEWAY_BEHIND_PROXY) if _trusted_proxies is None else _tr
 GATEWAY_API_HOST = environment.text("GATEWAY_API_HOST").lower()
 GATEWAY_BASE_HOST = environment.text("GATEWAY_BASE_HOST").lower()
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"] if GATEWAY_DEVELOPMENT else []  # also links in mails may have these
-ALLOWED_HOSTS = [
-    *environment.words("GATEWAY_ALLOWED_HOSTS"),
-    *filter(None, [GATEWAY_API_HOST.partition(":")[0], GATEWAY_BASE_HOST.partition(":")[0]]),
-    *LOCAL_HOSTS,
-]
+_own_hosts = [GATEWAY_API_HOST.partition(":")[0], GATEWAY_BASE_HOST.partition(":")[0]]
+ALLOWED_HOSTS = [*environment.words("GATEWAY_ALLOWED_HOSTS"), *filter(None, _own_hosts), *LOCAL_HOSTS]
 CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
 
 # Who may read /metrics: see gateway_project.web.health. deploy/gunicorn.conf.py listens on the address of the metrics, too.

@@ -43,13 +43,8 @@ def measure() -> dict[str, int]:
 
 def this_process(role: str) -> Process:
     """Return the row of this process, which is not saved yet."""
-    return Process(
-        host=host(),
-        role=role,
-        pid=os.getpid(),
-        encryption_keys=fingerprints(settings.ENCRYPTION_KEYS),
-        peppers=fingerprints(settings.KEY_PEPPERS),
-    )
+    keys, peppers = fingerprints(settings.ENCRYPTION_KEYS), fingerprints(settings.KEY_PEPPERS)
+    return Process(host=host(), role=role, pid=os.getpid(), encryption_keys=keys, peppers=peppers)
 
 
 def fingerprints(secrets: Iterable[str]) -> list[str]:

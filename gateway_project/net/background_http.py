@@ -140,18 +140,13 @@ class Client:
         self._pause(seconds)
 
     def _follow(self, url: str, conditions: Headers) -> Document | None:
-        here = url
+        here, headers = url, {**self._headers, **conditions}
+        options: dict[str, Any] = {"timeout": (CONNECT_SECONDS, READ_SECONDS), "allow_redirects": False, "stream": True}
         for _ in range(self._redirects_max + 1):
             if time.monotonic() > self._deadline:
                 raise FetchFailed(url, f"took more than {RUN_SECONDS:.0f} seconds in this run")
             try:
-                with self._session.get(
-                    here,
-                    headers={**self._headers, **conditions},
-                    timeout=(CONNECT_SECONDS, READ_SECONDS),
-                    allow_redirects=False,
-                    stream=True,
-                ) as response:
+                with self._session.get(here, headers=headers, **options) as response:
                     if not self._redirects_max or response.status_code not in _REDIRECTS:
                         return _read(url, response, is_conditional=bool(conditions))
                     target = web_addresses.join(here, response.headers.get("Location", ""))
@@ -267,12 +262,8 @@ def retry_after_seconds(headers: Headers, now: datetime) -> float | None:
     """Return how long the server asks to wait, a month at most; None if it does not say."""
     given, reset = headers.get("Retry-After"), _seconds(headers.get("X-RateLimit-Reset"))
     left = _RATE_LIMIT_SECONDS.search(headers.get("RateLimit", ""))
-    waits = (
-        _seconds(given),
-        _seconds_until(given, now),
-        _seconds(left and left[1]),
-        None if reset is None else reset - now.timestamp(),
-    )
+    until_reset = None if reset is None else reset - now.timestamp()
+    waits = (_seconds(given), _seconds_until(given, now), _seconds(left and left[1]), until_reset)
     found = next((wait for wait in waits if wait is not None), None)
     return None if found is None else min(max(found, 0.0), timedelta(days=30).total_seconds())
 

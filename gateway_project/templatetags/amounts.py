@@ -47,10 +47,7 @@ def rounded_usd(amount_nanos: int) -> str:
     return dollars.show(amount_nanos).shown
 
 
-@register.filter
-def exact_usd(amount_nanos: int, decimals_min: int = 2) -> str:
-    """Return the exact amount as plain text."""
-    return dollars.format_usd(amount_nanos, decimals_min)
+exact_usd = register.filter("exact_usd", dollars.format_usd)  # as plain text
 
 
 @register.filter

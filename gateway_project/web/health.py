@@ -102,11 +102,8 @@ def metrics_text(request: HttpRequest, *, is_own_address: bool = False) -> HttpR
     ``is_own_address``: the request came to GATEWAY_METRICS_BIND. Where GATEWAY_METRICS_SECRET is set, every address asks for
     it. On a developer's machine, programs of the machine itself need neither. To all others the path does not exist.
     """
-    if not (
-        has_metrics_secret(request.META.get("HTTP_AUTHORIZATION", ""))
-        or (is_own_address and not settings.METRICS_SECRET)
-        or _is_from_developer(request)
-    ):
+    may_read = has_metrics_secret(request.META.get("HTTP_AUTHORIZATION", "")) or _is_from_developer(request)
+    if not (may_read or (is_own_address and not settings.METRICS_SECRET)):
         if not settings.METRICS_SECRET:
             raise Http404
         return error_replies.as_json(errors.InvalidApiKey(_NOT_PERMITTED), request)
