@@ -57,36 +57,24 @@ class ChatCompletionMessageFunctionToolCall(Shape):
     function = CalledFunction(help_text="The function and its arguments.")
 
 
-def _parts(**options: Any) -> fields.TextOr:
-    part = fields.OneOf(
-        "ChatCompletionContentPart",
-        [
-            fields.variant("ChatCompletionContentPartText", "text", text=Text("The text.")),
-            fields.variant("ChatCompletionContentPartImage", "image_url", image_url=ImageUrl(help_text="The image.")),
-            fields.variant(
-                "ChatCompletionContentPartInputAudio", "input_audio", input_audio=InputAudio(help_text="The audio.")
-            ),
-            fields.variant("ChatCompletionContentPartFile", "file", file=AttachedFile(help_text="The file.")),
-            fields.variant("ChatCompletionContentPartRefusal", "refusal", refusal=Text("What the model said when it refused.")),
-        ],
-    )
-    return fields.TextOr(Array(part), **options)
+class ChatCompletionMessageCustomToolCall(Shape):
+    id = Text("The id of the call. The message with its result repeats it as tool_call_id.")
+    type = Constant("custom")
+    custom = CalledCustomTool(help_text="The tool and its input.")
+
+
+_PARTS = [
+    fields.variant("ChatCompletionContentPartText", "text", text=Text("The text.")),
+    fields.variant("ChatCompletionContentPartImage", "image_url", image_url=ImageUrl(help_text="The image.")),
+    fields.variant("ChatCompletionContentPartInputAudio", "input_audio", input_audio=InputAudio(help_text="The audio.")),
+    fields.variant("ChatCompletionContentPartFile", "file", file=AttachedFile(help_text="The file.")),
+    fields.variant("ChatCompletionContentPartRefusal", "refusal", refusal=Text("What the model said when it refused.")),
+]
+_TOOL_CALLS: list[fields.Described] = [ChatCompletionMessageFunctionToolCall, ChatCompletionMessageCustomToolCall]
 
 
 def _tool_calls(**options: Any) -> serializers.ListField:
-    call = fields.OneOf(
-        "ChatCompletionMessageToolCall",
-        [
-            ChatCompletionMessageFunctionToolCall,
-            fields.shape(
-                "ChatCompletionMessageCustomToolCall",
-                id=Text("The id of the call. The message with its result repeats it as tool_call_id."),
-                type=Constant("custom"),
-                custom=CalledCustomTool(help_text="The tool and its input."),
-            ),
-        ],
-    )
-    return Array(call, required=False, **options)
+    return Array(fields.OneOf("ChatCompletionMessageToolCall", _TOOL_CALLS), required=False, **options)
 
 
 class ReasoningDetail(Shape):
@@ -102,10 +90,10 @@ class ReasoningDetail(Shape):
 
 class ChatCompletionRequestMessage(Shape):
     role = Choice(ROLES, "Who speaks.")
-    content = _parts(
-        required=False,
-        allow_null=True,
-        help_text="Text, or an array of parts. Required, except in a message of an assistant that called a tool.",
+    content = optional(
+        fields.TextOr,
+        Array(fields.OneOf("ChatCompletionContentPart", _PARTS)),
+        "Text, or an array of parts. Required, except in a message of an assistant that called a tool.",
     )
     name = optional(Text, "The name of who speaks; in a message of a function, its name.")
     tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model called. In a message of an assistant.")
