@@ -188,9 +188,6 @@ def _known(kind: str, host: str, upstream_model: str) -> ModelRules:
     return NEWEST.get(kind, NO_RULES)
 
 
-# --- What becomes of a demand -----------------------------------------------------------------------------------
-
-
 def nearest_effort(effort: str, rules: ModelRules) -> str | None:
     """Return the level that is sent for an effort: itself, the next lower one, or else the lowest. None: it takes no level."""
     if effort in rules.efforts or not rules.efforts:

@@ -98,9 +98,6 @@ def _strip_last_turn(turns: list[Fields]) -> None:
             turns.pop()
 
 
-# --- Content ----------------------------------------------------------------------------------------------------
-
-
 def _marked(message: Fields, path: str, calls: Sequence[Fields] = ()) -> list[Fields]:
     """Return the content of a message and its calls. A mark for the cache on the message itself is that of its last block."""
     blocks = [*wire.parts(message, path, _block), *calls]
@@ -138,9 +135,6 @@ def _base64_source(url: str, path: str, media_types: tuple[str, ...]) -> Fields:
     if found is None or found[0] not in media_types:
         refuse(path, f"must be a data URL in base64 of {' or '.join(media_types)} for this model")
     return {"type": "base64", "media_type": found[0], "data": found[1]}
-
-
-# --- Tools ------------------------------------------------------------------------------------------------------
 
 
 def _tool_use(call: Fields, path: str) -> Fields:

@@ -119,9 +119,6 @@ class _Reader:
         return {"thoughtSignature": signature} if isinstance(signature, str) and signature else {}
 
 
-# --- Content ----------------------------------------------------------------------------------------------------
-
-
 def _part(part: Fields, path: str) -> Fields:
     match part["type"]:
         case "image_url":
@@ -145,9 +142,6 @@ def _inline_data(url: str, path: str) -> Fields:
     if found[0] not in _MEDIA_TYPES and not found[0].startswith(_MEDIA_KINDS):
         refuse(path, f"must be of {', '.join(_MEDIA_TYPES)}, or text, sound or film, for this model")
     return {"inlineData": {"mimeType": found[0], "data": found[1]}}
-
-
-# --- Tools ------------------------------------------------------------------------------------------------------
 
 
 def _called(function: Fields, path: str) -> Fields:

@@ -42,9 +42,6 @@ def _other(message: Fields, path: str, custom_ids: set[str]) -> Fields:
     return {"type": kind, "call_id": call_id, "output": output}
 
 
-# --- Replies of the model ---------------------------------------------------------------------------------------
-
-
 def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: sealed_reasoning.Open | None) -> list[Fields]:
     """Return the items of consecutive messages of the assistant, which may be one reply."""
     content, reasoning = list[Fields](), list[Fields]()
@@ -94,9 +91,6 @@ def _with_text(item: Fields, text: str, is_last: bool) -> Fields:
     [part] = item["content"]
     name = "text" if part["type"] == "output_text" else "refusal"
     return {**item, "content": [{**part, name: text}]}
-
-
-# --- Parts ------------------------------------------------------------------------------------------------------
 
 
 def _parts(content: Any, path: str) -> list[Fields]:
