@@ -129,9 +129,7 @@ def check_catalog(databases: Sequence[str] | None = None, **kwargs: Any) -> list
 
 def _warning(model: LanguageModel, obstacle: Obstacle) -> CheckMessage:
     message = f"{model.pk} is enabled but {obstacle}, so it is not served."
-    if obstacle is Obstacle.UNPRICED:
-        return Warning(message, hint=_HINT, id="gateway.W002")
-    return Warning(message, hint=_HINT, id="gateway.W003")
+    return Warning(message, hint=_HINT, id="gateway.W002" if obstacle is Obstacle.UNPRICED else "gateway.W003")
 
 
 _HINT = f"Give it one in a catalog file ({installation.COMMAND} load_catalog FILE.toml) or in the admin, or disable the model."

@@ -196,17 +196,11 @@ PANELS = [
 
 
 def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
-    latest = reading.read_page(account.pk, reading.Selection(), limit=COMPLETIONS_SHOWN)
-    return {
-        "completions": [
-            {
-                "completion": each,
-                "state": each.get_settlement_display() if each.settlement else "running",
-                "tokens": explanation.total_tokens(each),
-            }
-            for each in latest.completions
-        ]
-    }
+    rows = []
+    for each in reading.read_page(account.pk, reading.Selection(), limit=COMPLETIONS_SHOWN).completions:
+        state = each.get_settlement_display() if each.settlement else "running"
+        rows.append({"completion": each, "state": state, "tokens": explanation.total_tokens(each)})
+    return {"completions": rows}
 
 
 def _months(request: HttpRequest, account: Account) -> dict[str, Any]:

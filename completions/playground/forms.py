@@ -101,12 +101,8 @@ class PlaygroundForm(forms.Form):
         system = [{"role": "system", "content": given["system"]}] if given["system"] else []
         options = {name: given[name] for name in ("max_tokens", "temperature") if given[name] is not None}
         stream = {"stream": True, "stream_options": {"include_usage": True}} if is_streamed else {}
-        return {
-            "model": given["model"],
-            "messages": [*system, *given["earlier"], {"role": "user", "content": given["prompt"]}],
-            **options,
-            **stream,
-        }
+        messages = [*system, *given["earlier"], {"role": "user", "content": given["prompt"]}]
+        return {"model": given["model"], "messages": messages, **options, **stream}
 
 
 def _is_message(message: Any) -> bool:

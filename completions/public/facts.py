@@ -156,14 +156,12 @@ def _read(previous: Facts | None) -> Facts:
         listings = [each for each in lookup.list_models() if not each.alias]
         measured = measurements.measure_models(pool.database_time() - WINDOW)
     routes = [route for each in listings for route in each.model.enabled_routes if route.provider.is_enabled]
-    return Facts(
-        models={
-            each.model.pk: ListedModel(each.model, each.price, each.is_available, measured.get(each.model.pk, NOTHING))
-            for each in listings
-        },
-        providers=len({route.provider_id for route in routes}),
-        first_token=_words(measured[None].first_token_p50_ms),
-    )
+    models = {
+        each.model.pk: ListedModel(each.model, each.price, each.is_available, measured.get(each.model.pk, NOTHING))
+        for each in listings
+    }
+    providers = {route.provider_id for route in routes}
+    return Facts(models, len(providers), _words(measured[None].first_token_p50_ms))
 
 
 def _use(each: ListedModel) -> tuple[bool, int, str]:

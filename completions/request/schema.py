@@ -80,7 +80,6 @@ VERBOSITIES = ("low", "medium", "high")
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 TOOL_CHOICES = ("none", "auto", "required")
 
-
 _SAMPLING_FIELDS = frozenset(
     ("temperature", "top_p", "frequency_penalty", "presence_penalty", "seed", "reasoning_effort", "verbosity", "logit_bias")
 )

@@ -49,6 +49,4 @@ class ReadLimit:
 
 reads = ReadLimit("models, past completions, quotes, usage, balance and ledger")
 replays = ReadLimit("replies that are stored for repetitions")
-
-
 in_flight = InFlight("ACCOUNT_READS_IN_FLIGHT", "account", f"requests for {reads.kind}")

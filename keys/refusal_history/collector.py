@@ -89,8 +89,6 @@ class RefusalCollector:
 
 
 process_collector = RefusalCollector()
-
-
 _writing = threading.Lock()  # one write at a time: the last one of a process waits for the one that runs
 
 
