@@ -102,9 +102,6 @@ def max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> tuple[int, 
     return tokens * held.input_nanos + others_nanos * money.TOKENS_PER_PRICE, held
 
 
-# --- How many tokens a request may generate: the client's ``max_tokens``, or what its money reasonably buys -----------------
-
-
 def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
     """Raises InvalidRequest when the client asks for more tokens than the model can generate."""
     max_tokens = request.max_tokens_of(offer)

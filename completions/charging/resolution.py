@@ -151,16 +151,8 @@ class Resolution(Settlement):
         """Return the values that ``records.update_completions_statement`` writes."""
         usage = self.usage or _NO_USAGE
         return (
-            self.completion.id,
-            *self.served_by,
-            self.settlement,
-            usage.prompt_tokens,
-            usage.cached_tokens,
-            usage.cache_write_tokens,
-            usage.cache_write_1h_tokens,
-            usage.completion_tokens,
-            settled_nanos,
-            usage.tier or None,
-            usage.web_searches or None,
-            usage.others or None,
+            *(self.completion.id, *self.served_by, self.settlement),
+            *(usage.prompt_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.cache_write_1h_tokens),
+            *(usage.completion_tokens, settled_nanos),
+            *(usage.tier or None, usage.web_searches or None, usage.others or None),
         )

@@ -56,20 +56,11 @@ def read_all(account: Account) -> Iterator[dict[str, Any]]:
 
 def describe(completion: Completion) -> dict[str, Any]:
     values = [
-        completion.pk,
-        completion.request_id,
-        timestamps.iso_millis(completion.created_at),
-        completion.model_id,
-        completion.provider_id,
-        completion.key_id,
-        completion.key.name,
-        explanation.status_of(completion).words,
-        completion.prompt_tokens,
-        completion.completion_tokens,
+        *(completion.pk, completion.request_id, timestamps.iso_millis(completion.created_at)),
+        *(completion.model_id, completion.provider_id, completion.key_id, completion.key.name),
+        *(explanation.status_of(completion).words, completion.prompt_tokens, completion.completion_tokens),
         None if completion.cost_nanos is None else dollars.format_plain(completion.cost_nanos),
-        completion.first_token_ms,
-        explanation.total_ms(completion),
-        completion.end_user,
+        *(completion.first_token_ms, explanation.total_ms(completion), completion.end_user),
         compact_json.dumps(completion.tags).decode() if completion.tags else None,
     ]
     return dict(zip(COLUMNS, values, strict=True))

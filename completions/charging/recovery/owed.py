@@ -125,9 +125,6 @@ def report(resolution: Resolution, charged_nanos: int) -> None:
     logs.write(logger, logging.INFO, "settled %s: %s, %s nanodollars", said, facts)
 
 
-# --- What the database has forgotten --------------------------------------------------------------------------------
-
-
 def _readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exception]:
     """Admit the completions of these resolutions again, as of now, in one transaction, each with a hold of what it costs.
 
