@@ -14,26 +14,18 @@ from rankings.models import Alias, Standing
 LINK_CONFIDENCE = 0.95
 RULE_CONFIDENCE = 0.9
 
-# Makers with several names: on the left what sources write, after ``normalized``; on the right what we write.
-_MAKERS = {
-    "alibaba": "qwen",
-    "alibaba-cloud": "qwen",
-    "deepseek-ai": "deepseek",
-    "google-deepmind": "google",
-    "kimi": "moonshot-ai",
-    "meta-llama": "meta",
-    "mistralai": "mistral",
-    "mistral-ai": "mistral",
-    "moonshot": "moonshot-ai",
-    "moonshotai": "moonshot-ai",
-    "spacexai": "xai",
-    "x-ai": "xai",
-    "zai": "z-ai",
-    "zai-org": "z-ai",
-    "zhipu": "z-ai",
-    "zhipu-ai": "z-ai",
-    "zhipuai": "z-ai",
+# Makers with several names: on the left what we write; on the right what sources write, after ``normalized``.
+_NAMES_OF_MAKERS = {
+    "deepseek": ["deepseek-ai"],
+    "google": ["google-deepmind"],
+    "meta": ["meta-llama"],
+    "mistral": ["mistralai", "mistral-ai"],
+    "moonshot-ai": ["kimi", "moonshot", "moonshotai"],
+    "qwen": ["alibaba", "alibaba-cloud"],
+    "xai": ["spacexai", "x-ai"],
+    "z-ai": ["zai", "zai-org", "zhipu", "zhipu-ai", "zhipuai"],
 }
+_MAKERS = {name: maker for maker, names in _NAMES_OF_MAKERS.items() for name in names}
 _EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max", "thinking", "reasoning", "non", "adaptive", "no"}
 _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{2}-\d{4}|\d{2}-\d{2})$")
 
