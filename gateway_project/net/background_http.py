@@ -42,6 +42,8 @@ _CHUNK_BYTES = 65_536
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 Headers = Mapping[str, str]
+Pause = Callable[[float], object]  # waits for some seconds
+Say = Callable[[str], object]  # reports progress
 
 
 class FetchFailed(Exception):
@@ -99,12 +101,7 @@ class Client:
     """
 
     def __init__(
-        self,
-        headers: Headers | None = None,
-        *,
-        redirects_max: int = 0,
-        pause: Callable[[float], object] = time.sleep,
-        say: Callable[[str], object] = lambda line: None,
+        self, headers: Headers | None = None, *, redirects_max: int = 0, pause: Pause = time.sleep, say: Say = lambda line: None
     ) -> None:
         self._redirects_max, self._pause, self._say = redirects_max, pause, say
         own = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "model-gateway"}

@@ -6,12 +6,12 @@ what is asked for raises ImplausibleData, which names the value.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from gateway_project.net import background_http
-from gateway_project.net.background_http import AccessDenied, Document, Headers, NotFound
+from gateway_project.net.background_http import AccessDenied, Document, Headers, NotFound, Pause, Say
 
 
 class SourceFailed(Exception):
@@ -30,12 +30,7 @@ class SourceClient:
     """Requests documents under one base URL. ``say`` reports progress, ``pause`` waits for some seconds."""
 
     def __init__(
-        self,
-        base_url: str,
-        headers: Headers | None = None,
-        *,
-        pause: Callable[[float], object] = time.sleep,
-        say: Callable[[str], object] = lambda line: None,
+        self, base_url: str, headers: Headers | None = None, *, pause: Pause = time.sleep, say: Say = lambda line: None
     ) -> None:
         self.base_url, self.say = base_url.rstrip("/"), say
         self._http = background_http.Client(headers, redirects_max=3, pause=pause, say=say)
