@@ -41,13 +41,9 @@ def balance_usd(amount_nanos: int, decimals_shown: int | None = None) -> SafeStr
     return usd(dollars.show_floored(amount_nanos, decimals_shown))
 
 
-@register.filter
-def rounded_usd(amount_nanos: int) -> str:
-    """Return the rounded amount as plain text, for the axes of plots."""
-    return dollars.show(amount_nanos).shown
-
-
-exact_usd = register.filter("exact_usd", dollars.format_usd)  # as plain text
+# As plain text; rounded for the axes of plots.
+rounded_usd = register.filter("rounded_usd", lambda amount_nanos: dollars.show(amount_nanos).shown)
+exact_usd = register.filter("exact_usd", dollars.format_usd)
 
 
 @register.filter

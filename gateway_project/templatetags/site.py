@@ -45,14 +45,8 @@ def operator_links() -> list[tuple[str, str]]:
     return [(title, address) for title, address in named if address]
 
 
-@register.simple_tag
-def support_mailbox() -> str:
-    return settings.SUPPORT_ADDRESS
-
-
-@register.simple_tag
-def may_sign_up() -> bool:
-    return settings.SIGN_UP and settings.SENDS_MAIL
+register.simple_tag(lambda: settings.SUPPORT_ADDRESS, name="support_mailbox")
+register.simple_tag(lambda: settings.SIGN_UP and settings.SENDS_MAIL, name="may_sign_up")
 
 
 @register.simple_tag(takes_context=True)

@@ -78,14 +78,8 @@ POPULATION_MIN = environment.integer("GATEWAY_RANKINGS_POPULATION_MIN", PUBLISHE
 
 def in_force() -> FormulaParameters:
     """Raises ValueError if the settings contradict each other."""
-    anchors: dict[str, Any] = ANCHORS.value
-    return FormulaParameters(
-        source_weights=SOURCE_WEIGHTS.value,
-        score_weights=SCORE_WEIGHTS.value,
-        half_lives_hours=HALF_LIVES_HOURS.value,
-        population_min=POPULATION_MIN.value,
-        **anchors,
-    )
+    given: dict[str, Any] = {"source_weights": SOURCE_WEIGHTS.value, "score_weights": SCORE_WEIGHTS.value, **ANCHORS.value}
+    return FormulaParameters(half_lives_hours=HALF_LIVES_HOURS.value, population_min=POPULATION_MIN.value, **given)
 
 
 def version() -> str:
