@@ -184,13 +184,8 @@ _STOP = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 _MODALITIES = {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string", "const": "text"}}
 _LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
 _PRICE = {"oneOf": [{"type": "number", "minimum": 0, "maximum": schema.PRICE_MAX}, {"type": "string"}]}
-_MAX_PRICE = {
-    "type": "object",
-    "properties": {
-        name: {**_PRICE, "description": f"US dollars per million tokens of the {name}."} for name in schema.PRICE_NAMES
-    },
-    "additionalProperties": False,
-}
+_PRICES = {name: {**_PRICE, "description": f"US dollars per million tokens of the {name}."} for name in schema.PRICE_NAMES}
+_MAX_PRICE = {"type": "object", "properties": _PRICES, "additionalProperties": False}
 
 
 class ProviderPreferences(Shape):

@@ -9,14 +9,8 @@ from gateway_project.web.openapi.fields import Choice, Constant, Count, Integer,
 
 _TEXT = {"type": "string", "minLength": 1}
 _TOKENS = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": request.TOKEN_MAX}}
-_INPUT = {
-    "oneOf": [
-        _TEXT,
-        _TOKENS,
-        {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX, "items": _TEXT},
-        {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX, "items": _TOKENS},
-    ]
-}
+_MANY = {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX}
+_INPUT = {"oneOf": [_TEXT, _TOKENS, {**_MANY, "items": _TEXT}, {**_MANY, "items": _TOKENS}]}
 _EMBEDDING = {"oneOf": [{"type": "array", "items": {"type": "number"}}, {"type": "string", "format": "byte"}]}
 
 

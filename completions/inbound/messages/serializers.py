@@ -14,12 +14,8 @@ from gateway_project.web.openapi import fields
 from gateway_project.web.openapi.fields import AnyObject, Array, Choice, Constant, Count, Flag, Integer, Shape, Text, optional
 
 DISPLAYS = ("summarized", "omitted")
-_BLOCK = {
-    "type": "object",
-    "required": ["type"],
-    "properties": {"type": {"type": "string", "description": "What it is: text, image, tool_result, tool_use ..."}},
-    "additionalProperties": True,
-}
+_TYPE = {"type": "string", "description": "What it is: text, image, tool_result, tool_use ..."}
+_BLOCK = {"type": "object", "required": ["type"], "properties": {"type": _TYPE}, "additionalProperties": True}
 _STOP_REASONS = "end_turn, max_tokens, stop_sequence, tool_use, refusal, or another of Anthropic's."
 _STOP_SEQUENCE = "The text at which the model stopped, if its provider tells."
 _INDEX = "The number of the block, from 0."

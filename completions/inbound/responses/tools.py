@@ -18,13 +18,11 @@ from gateway_project.text import compact_json
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
 _STRINGS = {"type": "array", "items": _STRING}
 _POINT = {"x": _INTEGER, "y": _INTEGER}
+_ACTIONS = ["click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"]
 _ACTION = {  # of a computer
     "type": "object",
     "properties": {
-        "type": {
-            "type": "string",
-            "enum": ["click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"],
-        },
+        "type": {"type": "string", "enum": _ACTIONS},
         **_POINT,
         "button": {"type": "string", "enum": ["left", "right", "wheel", "back", "forward"]},
         "keys": _STRINGS,
