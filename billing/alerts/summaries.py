@@ -85,12 +85,7 @@ def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
     days_nanos = list(spent_nanos)
     if balance_nanos <= 0 or sum(nanos > 0 for nanos in days_nanos) < PACE_DAYS_MIN:
         return ""
-    match balance_nanos * len(days_nanos) // sum(days_nanos):
-        case 0:
-            return "less than a day"
-        case 1:
-            return "1 day"
-        case days if days > LASTS_DAYS_MAX:
-            return "more than a year"
-        case days:
-            return f"{days} days"
+    days = balance_nanos * len(days_nanos) // sum(days_nanos)
+    if days > LASTS_DAYS_MAX:
+        return "more than a year"
+    return {0: "less than a day", 1: "1 day"}.get(days, f"{days} days")
