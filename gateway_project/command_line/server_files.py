@@ -41,9 +41,8 @@ def main(arguments: Sequence[str]) -> None:
     try:
         has_settings = _write(files)
     except OSError as error:
-        sys.exit(
-            f"{error.filename} cannot be written: {error.strerror}. Run this as root, or give --root or --compose DIRECTORY."
-        )
+        advice = "Run this as root, or give --root or --compose DIRECTORY."
+        sys.exit(f"{error.filename} cannot be written: {error.strerror}. {advice}")
     if not compose:
         (options.root / "etc/model-gateway/gateway.env").chmod(0o640)  # a copy from another server may be open to everybody
     if not compose and options.root == Path("/") and os.geteuid() == 0:
@@ -52,14 +51,12 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="model-gateway init", description="Write the files of this server. Files that exist are kept."
-    )
+    about = "Write the files of this server. Files that exist are kept."
+    parser = argparse.ArgumentParser(prog="model-gateway init", description=about)
     parser.add_argument("host", metavar="HOST", type=_host, help="The host name of the gateway, such as gateway.example.com.")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--root", metavar="DIRECTORY", type=Path, default=Path("/"), help="Write below DIRECTORY, and make no user. Default: /"
-    )
+    about_root = "Write below DIRECTORY, and make no user. Default: /"
+    where.add_argument("--root", metavar="DIRECTORY", type=Path, default=Path("/"), help=about_root)
     where.add_argument("--compose", metavar="DIRECTORY", type=Path, help="Write the files of a Compose project there instead.")
     return parser
 
