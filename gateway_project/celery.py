@@ -59,7 +59,7 @@ def periodic(name: str = "", *, retries: int, each_cell: bool = False, also_afte
             return result
 
         reasons = (*pool.UNAVAILABLE, *also_after)
-        pauses = {"retry_backoff": 5, "retry_backoff_max": 600, "retry_jitter": False}  # seconds, doubled each time
+        pauses: Any = {"retry_backoff": 5, "retry_backoff_max": 600, "retry_jitter": False}  # seconds, doubled each time
         return app.task(name=task_name, autoretry_for=reasons, max_retries=retries, **pauses)(run_and_record)
 
     return declare

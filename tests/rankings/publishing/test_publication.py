@@ -227,7 +227,8 @@ def test_data_read_with_a_key_is_not_shown_without_it(settings, source, setting)
 
 
 def test_models_are_ranked_by_price_with_no_confidence_when_no_source_has_data():
-    assert publishing.publish(INTERNAL) == 5 * 3 + 2
+    publishing.publish(INTERNAL)
+    assert Entry.objects.count() == 5 * 3 + 2
     for board in Category:
         rows = shown(INTERNAL, board, "board_rank", "quality", "elo", "confidence", "change")
         closed = {} if board == OPEN else {"acme/best": (3, None, None, 0, 0)}
@@ -466,7 +467,7 @@ def test_failed_publication_changes_only_the_health_of_internal(settings):
 
 
 def test_source_without_data_has_no_entries():
-    assert publishing.publish(ARENA) == 0
+    publishing.publish(ARENA)
     assert not Entry.objects.filter(source=ARENA).exists()
     assert not Snapshot.objects.exists()
     assert not SourceState.objects.filter(pk=ARENA).exists()  # only its refresh stores its state
