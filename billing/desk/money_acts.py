@@ -47,8 +47,7 @@ class BookPurchase(StaffAct):
 
     def clean_payment_id(self) -> str:
         payment_id: str = self.cleaned_data["payment_id"]
-        booked = _find_in_cells(LedgerEntry.objects.filter(reference=f"pay:bank:{payment_id}"))
-        if booked:
+        if booked := _find_in_cells(LedgerEntry.objects.filter(reference=f"pay:bank:{payment_id}")):
             whose = "this account" if booked.account_id == self.subject.pk else "another account"
             raise forms.ValidationError(
                 f"This payment is already booked, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
@@ -163,8 +162,7 @@ class Refund(_TakeBack):
 
     def clean_refund_id(self) -> str:
         refund_id: str = self.cleaned_data["refund_id"]
-        booked = _find_in_cells(LedgerEntry.objects.filter(reference=f"refund:{refund_id}"))
-        if booked:
+        if booked := _find_in_cells(LedgerEntry.objects.filter(reference=f"refund:{refund_id}")):
             raise forms.ValidationError(f"This refund is already booked: entry {booked.pk}.")
         return refund_id
 

@@ -113,10 +113,7 @@ def download_csv(
 
     Raises RateLimitExceeded when ``downloader`` has too many files under way.
     """
-    rows = (map(_row, batch) for batch in reading.read_batches(account, entry_filter))
+    batches = reading.read_batches(account, entry_filter)
+    rows = ([[cell(entry) for cell in _CELLS.values()] for entry in batch] for batch in batches)
     file = {"filename": "ledger.csv", "content_type": CSV_TYPE}
     return downloads.respond(csv_text.write_parts(list(_CELLS), rows), **file, downloader=downloader, subject="the ledger")
-
-
-def _row(entry: LedgerEntry) -> list[Any]:
-    return [cell(entry) for cell in _CELLS.values()]
