@@ -60,7 +60,8 @@ def periodic(name: str = "", *, retries: int, each_cell: bool = False, also_afte
 
         reasons = (*pool.UNAVAILABLE, *also_after)
         pauses: Any = {"retry_backoff": 5, "retry_backoff_max": 600, "retry_jitter": False}  # seconds, doubled each time
-        return app.task(name=task_name, autoretry_for=reasons, max_retries=retries, **pauses)(run_and_record)
+        task: Any = app.task
+        return task(name=task_name, autoretry_for=reasons, max_retries=retries, **pauses)(run_and_record)
 
     return declare
 
