@@ -1,7 +1,5 @@
-"""Values that the layers pass on: a chat request, its offers, and the reply. Frozen, and independent of Django.
-
-Only two change: a ``RequestBody``, which is released while its request waits for a provider, and an ``UpstreamHead``. An
-object that each request makes is a struct, which costs no Python call.
+"""Values that the layers pass on: a chat request, its offers, and the reply. Independent of Django's models. Frozen, but for a
+``RequestBody``, which is released while its request waits, and an ``UpstreamHead``. Structs cost no Python call.
 """
 
 import math

@@ -253,7 +253,7 @@ def _delete_old(newest: Snapshot) -> None:
 
 
 def _succeeded(state: SourceState, validators: dict[str, object], fetched: FetchedSnapshot | None = None) -> None:
-    """Store the success. A value held back before is no longer the source's."""
+    """Store the success. A run held back before is no longer the source's newest."""
     _held(state.source).delete()
     now = pool.database_time()
     state.last_success_at = state.last_attempt_at = now

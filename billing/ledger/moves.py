@@ -13,7 +13,7 @@ from gateway_project.activity.models import Activity
 from gateway_project.cells import directory, moving
 from gateway_project.db import cell
 
-# Columns that change only under the lock of the account: all of it is the same on both sides.
+# Rows and sums that change only under the lock of the account: they are the same on both sides.
 _DIGEST = f"""
     SELECT account::text, (
         SELECT {signed_days.DIGEST} FROM (

@@ -90,13 +90,15 @@ _ENDED = (
 _SQL_TYPES = {
     **{"CharField": "text", "SlugField": "text", "BooleanField": "boolean", "UUIDField": "uuid"},
     **{"DateField": "date", "DateTimeField": "timestamptz", "JSONField": "jsonb"},
+    **dict.fromkeys(("BigAutoField", "BigIntegerField", "IntegerField"), "bigint"),
+    **dict.fromkeys(("PositiveIntegerField", "PositiveSmallIntegerField"), "bigint"),
 }
 
 
 def _typed_columns(names: Iterable[str]) -> str:
-    """Return columns of a completion with their types in SQL. All others are integers."""
+    """Return columns of a completion with their types in SQL."""
     fields = {field.attname: getattr(field, "target_field", field) for field in Completion._meta.concrete_fields}
-    return ", ".join(f"{name} {_SQL_TYPES.get(fields[name].get_internal_type(), 'bigint')}" for name in names)
+    return ", ".join(f"{name} {_SQL_TYPES[fields[name].get_internal_type()]}" for name in names)
 
 
 _INSERT = f"""

@@ -1,4 +1,4 @@
-"""The OpenAPI description of every endpoint for completions."""
+"""The common part of the OpenAPI descriptions of completions."""
 
 from collections.abc import Callable
 from typing import Any

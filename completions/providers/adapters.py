@@ -76,7 +76,7 @@ class AnthropicAdapter(HttpAdapter):
 
     def post(self, call: Call, *, stream: bool, headers: dict[str, str] | None = None) -> exchange.Posted:
         betas = anthropic_request.headers(call) if call.request.messages_body is None else untranslated.headers(call)
-        return super().post(call, stream=stream, headers={"anthropic-version": _ANTHROPIC_VERSION, **betas})
+        return super().post(call, stream=stream, headers={"anthropic-version": _ANTHROPIC_VERSION, **betas, **(headers or {})})
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         report, is_untranslated = reported_usage.of(call, reported_usage.MESSAGES), call.request.messages_body is not None

@@ -117,7 +117,7 @@ def _read_script(request: ChatRequest) -> Fields:
 
 @dataclass(frozen=True)
 class _Echo:
-    """The words of the reply to a request. It is read at once, because the body is released while the echo waits."""
+    """The words of the reply to a request, which is read at once, because the body is released while the echo waits."""
 
     script: Fields
     tokens: list[str]

@@ -75,12 +75,10 @@ class Dispatch:
     @property
     def served_by(self) -> ServedBy:
         offer, route, head = self.call.offer, self.call.route, self.call.head
-        first_token_ms = streamed_ms = None
-        if self.first_text_at is not None and self.last_text_at is not None:
-            first_token_ms = round((self.first_text_at - self.attempted_at) * 1000)
-            streamed_ms = round((self.last_text_at - self.first_text_at) * 1000)
+        times_ms: tuple[int | None, int | None] = None, None  # to the first text, and from there to the last
+        if (first_at := self.first_text_at) is not None and self.last_text_at is not None:
+            times_ms = round((first_at - self.attempted_at) * 1000), round((self.last_text_at - first_at) * 1000)
         failed = self.failed_attempts or ([] if self.is_kept_out else None)
-        times_ms = first_token_ms, streamed_ms
         return ServedBy(offer.model_id, offer.price_id, route.provider_slug, self.attempts, *times_ms, failed, head.request_id)
 
     @property

@@ -127,7 +127,7 @@ def _record_fault(route: Route) -> None:
         if faults.count == _FAULTS_MAX:
             message = "this host cannot connect to %s: %s is tried once a second here, and its circuit stays as it is"
             facts = {"provider": route.provider_slug, "model": route.upstream_model}
-            _faults_logger.warning(message, *facts.values(), extra=facts)
+            _faults_logger.warning(message, route.provider_slug, route.upstream_model, extra=facts)
         faults.paused_until = time.monotonic() + _PAUSE_SECONDS
 
 

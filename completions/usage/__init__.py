@@ -1,6 +1,6 @@
 """The usage of an account: summed up by hour from its ledger, shown on its usage page, and as files.
 
-May import ``completions.models``; the pages also ``keys`` and ``billing``.
+May import ``completions.models``; pages and files also ``keys``, ``billing`` and ``gateway_project.activity``.
 
 pages      the page and its files
 files      CSV, of what the page shows and in FOCUS columns

@@ -23,7 +23,7 @@ NAMES_SHOWN = 20
 
 
 class Kind(Enum):
-    """The common value of a group of requests."""
+    """The kind of a group of requests."""
 
     TOLD = "told"  # one value
     OTHER = "other"  # the values that are not among the dearest

@@ -161,7 +161,7 @@ def fill_directory() -> None:
 
 
 class CellRouter:
-    """Applies the migrations of owned tables to each cell, which records them. A new cell begins with those of the first.
+    """Allows the migrations of owned tables in each cell, which records them. A new cell begins with those of the first.
 
     In a cell that is not the first, it leaves out operations that are not on owned tables. Operations that run SQL or Python
     say what they are about: ``hints={"is_owned": True}``.

@@ -1,6 +1,6 @@
 """Monitoring: last runs of tasks, reports of running processes, and facts of the database in ``/metrics``.
 
-A Django app of its own. The apps record their tasks here and declare facts in a module ``facts`` of their own,
+A Django app of its own. The apps record their tasks here and declare facts in their ``apps``,
 as they declare invariants in ``audit``. So every process can show the facts of the whole, whichever process wrote them.
 
 - ``models``      TaskRun, Process

@@ -46,8 +46,10 @@ class Reading(Generic[Value]):
     def latest(self) -> Value | None:
         """Return the reading of the last KEPT_SECONDS, or a new one. None: reading failed, or takes too long."""
         with self._lock:
-            if self._ended.is_set() and time.monotonic() - self._ended_at > KEPT_SECONDS:
-                self._begun_at = time.monotonic()
+            if self._ended.is_set():
+                if time.monotonic() - self._ended_at <= KEPT_SECONDS:
+                    return self._value
+                self._begun_at, self._value = time.monotonic(), None
                 self._ended.clear()
                 threading.Thread(target=self._run, name=f"reading of {self._what}", daemon=True).start()
         left_seconds = max(0.0, self._begun_at + WAIT_SECONDS - time.monotonic())
@@ -57,7 +59,6 @@ class Reading(Generic[Value]):
         try:
             self._value = self._read()
         except Exception as error:  # a scrape shows everything else, whatever is wrong here
-            self._value = None
             logger.warning("cannot read %s for the metrics: %s", self._what, errors.reason(error))
         finally:
             self._ended_at = time.monotonic()

@@ -1,7 +1,7 @@
 """HTTP client for background work, where no caller waits: fetches documents that others publish. Imports no app.
 
-Every request is bounded in time, bytes, attempts and redirects. A temporary failure (a lost connection, 408, 429, 5xx) is tried
-again, after the time that the server asks for or after a random pause. Our key goes to the given address alone: proxies and
+Every request is bounded in time, bytes, attempts and redirects. After a temporary failure (a lost connection, 408, 429, 5xx) it
+is tried again, after the time that the server asks for or a random pause. Our key goes to the given address alone: proxies and
 passwords from the environment or ~/.netrc are not used, and a redirect to another origin is not followed. Messages of errors
 never repeat what was sent or received: it may hold a secret.
 """

@@ -11,7 +11,7 @@ COMPARED = {"django": {"5.2.19"}, "gevent": {"26.9.0"}, "gunicorn": {"27.0.1"}}
 
 
 class Speedup(NamedTuple):
-    """A replaced attribute. ``saves`` is calls of a completion, measured with SPEEDUP_OFF=NAME; ``test`` compares the two."""
+    """A change of a library. ``saves`` is calls of a completion, measured with SPEEDUP_OFF=NAME; ``test`` compares the two."""
 
     name: str
     install: Callable[[], object]

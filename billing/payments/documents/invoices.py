@@ -16,7 +16,7 @@ _SIZE = 10
 
 @dataclass(frozen=True)
 class Invoice:
-    """Its text. ``rows`` are pairs of what and how much; the last one is the total."""
+    """The text of an invoice. ``rows`` are pairs of what and how much; the last one is the total."""
 
     title: str
     facts: list[tuple[str, str]]

@@ -47,7 +47,7 @@ class Conversation:
         self._append(message, place)
 
     def add_result(self, message: Fields, place: Place, shown: list[tuple[Fields, str]]) -> None:
-        """Add the message of a tool. Its images follow after the last result."""
+        """Add the message of a tool. Its images and files follow after the last result."""
         self._append(message, place)
         self._shown += shown
 

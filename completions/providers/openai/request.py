@@ -223,7 +223,7 @@ def within_rules(fields: Fields, call: Call) -> Fields:
 
 
 def refused_fields(call: Call) -> list[str]:
-    """Return the fields that the model is not sent, or not as they are. Its own behaviour is no loss."""
+    """Return the fields that the model is not sent, or not as they are. A value that it has anyway is no loss."""
     given, asked = call.request.fields, call.request.reasoning
     refused = [name for name in _refused(call) if given.get(name) not in (None, _DEFAULTS[name])]
     level = nearest_effort(asked.effort, call.route.rules) if asked.effort else None
