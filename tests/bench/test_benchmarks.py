@@ -1,41 +1,15 @@
 """Each benchmark runs at its smallest size: it measures what it says, and its gateway keeps its books."""
 
 import re
-import subprocess
-import sys
-import tempfile
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from bench import run
-from bench.growth import upgrade
 from gateway_project.local import postgresql
-from tests import waiting
+from tests.bench.programs import execute, lines_of, measured
 
 pytestmark = pytest.mark.system
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-CONSISTENT = re.compile(r"The ledger is consistent: \d+ invariants hold\.")
-
-
-def execute(module: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * waiting.PROCESS_SECONDS_MAX)
-
-
-def measured(module: str, *arguments: object) -> list[str]:
-    """Return the lines of a benchmark without its last one, which says that the ledger is consistent."""
-    *lines, last = lines_of(module, *arguments)
-    assert CONSISTENT.fullmatch(last)
-    return lines
-
-
-def lines_of(module: str, *arguments: object) -> list[str]:
-    done = execute(module, *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
 
 
 def test_completions_are_compared_with_bare_replies():
@@ -45,22 +19,6 @@ def test_completions_are_compared_with_bare_replies():
         (str(clients), kind) for clients, kind in product(run.CLIENTS, ("hello", "whole", "stream"))
     ]
     assert [row for row in rows if len(row.split()) != 6] == []  # more are statuses other than 200
-
-
-def test_a_revision_is_compared_with_the_working_tree():
-    head, *rows = lines_of("against", "HEAD", 0.5, 1)
-    assert "HEAD   ratio" in head
-    assert [re.split("  +", row)[0] for row in rows] == [
-        *["whole"] * 3,
-        *["stream of 103 events"] * 3,
-        "an event more at once",
-        "an event that is alone",
-    ]
-    assert f"{tempfile.gettempdir()}/bench-" not in worktrees()
-
-
-def worktrees() -> str:
-    return subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_neighbour_is_served_beside_each_attack():
@@ -84,13 +42,6 @@ def test_every_audit_of_many_completions_finds_the_ledger_consistent():
     assert [line for line in audits if not line.endswith(": consistent")] == []
     assert lines[-3].endswith("the archive: 5 days of 40: 5")
     assert any(line.startswith("billing_ledgerentry") for line in lines)
-
-
-def test_an_upgrade_under_load_fails_no_completion():
-    lines = lines_of("growth.upgrade", "HEAD", 1_000, 2, 0.5)
-    steps = ["before", "migrate", "old code on the new tables", *upgrade.TASKS, "after"]
-    assert [re.split("  +", line)[0] for line in lines] == steps
-    assert [line for line in lines if not re.search(r'  \{"200": \d+\}$', line)] == []
 
 
 def test_citus_is_missed_after_one_postgresql_is_measured():
