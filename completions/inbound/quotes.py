@@ -1,4 +1,4 @@
-"""What a request would hold, and at most cost, if it were sent now; and how many tokens its prompt is likely to have.
+"""The hold and the maximum cost of a request, if it were sent now; and how many tokens its prompt is likely to have.
 
 Admission decides, on rows that it does not lock, and nothing of its decision is written or counted. No provider is asked.
 """
