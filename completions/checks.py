@@ -128,9 +128,9 @@ def check_catalog(databases: Sequence[str] | None = None, **kwargs: Any) -> list
 
 
 def _warning(model: LanguageModel, obstacle: Obstacle) -> CheckMessage:
-    about = {"msg": f"{model.pk} is enabled but {obstacle}, so it is not served.", "hint": _HINT}
+    message = f"{model.pk} is enabled but {obstacle}, so it is not served."
     is_unpriced = obstacle is Obstacle.UNPRICED
-    return Warning(**about, id="gateway.W002") if is_unpriced else Warning(**about, id="gateway.W003")
+    return Warning(message, hint=_HINT, id="gateway.W002") if is_unpriced else Warning(message, hint=_HINT, id="gateway.W003")
 
 
 _HINT = f"Give it one in a catalog file ({installation.COMMAND} load_catalog FILE.toml) or in the admin, or disable the model."
