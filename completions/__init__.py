@@ -1,6 +1,6 @@
 """Chat completions under /v1: from the bytes of a request to the ledger entry that charges it.
 
-Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the dispatch to upstreams and
+Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the dispatch to providers and
 settlement. May import ``keys``, ``billing`` and the modules of ``gateway_project`` that
 import no app.
 

@@ -1,5 +1,5 @@
 """Values that the layers pass on: a chat request, its offers, and the reply. Independent of Django's models. Frozen, but for a
-``RequestBody``, which is released while its request waits, and an ``UpstreamHead``. Structs cost no Python call.
+``RequestBody``, which is released while its request waits, and a ``ResponseHead``. Structs cost no Python call.
 """
 
 import math
@@ -333,7 +333,7 @@ class Offer:
     is_embedding: bool = False  # it makes embeddings, and writes no text
 
 
-class UpstreamHead(msgspec.Struct):
+class ResponseHead(msgspec.Struct):
     """The head of a provider's response: whether it is there, and what it says for the record. None: it says nothing.
 
     ``patience`` ends the wait for a whole reply that another provider may give; None: it is waited for as long as it takes.
@@ -365,7 +365,7 @@ class Call(msgspec.Struct, frozen=True):
     max_tokens: int
     until: float = math.inf  # the deadline of all attempts together, by the monotonic clock
     client: Any = None  # the client's socket, where the server shows it
-    head: UpstreamHead = msgspec.field(default_factory=UpstreamHead)  # of the latest attempt
+    head: ResponseHead = msgspec.field(default_factory=ResponseHead)  # of the latest attempt
     pace: Pace = no_pace
     account_id: UUID | None = None  # of the caller
     opened_seals: dict[str, Any] = msgspec.field(default_factory=dict)  # what is in them, until the request is sent

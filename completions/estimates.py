@@ -48,7 +48,7 @@ def is_above_what_is_read(prompt_tokens: int, request: ChatRequest, offer: Offer
 
 
 def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
-    """Return the tokens to charge for the prompt when no upstream counts them: the likely ones of its text.
+    """Return the tokens to charge for the prompt when no provider counts them: the likely ones of its text.
 
     Those of files, sounds and images cannot be estimated, and must not be free: they count what the hold assumed.
     """
@@ -65,7 +65,7 @@ def countable_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
 
 
 def estimate_tokens(text_bytes: int) -> int:
-    """Return the likely tokens of a text, for when no upstream counted them."""
+    """Return the likely tokens of a text, for when no provider counted them."""
     return math.ceil(text_bytes / BYTES_PER_TOKEN)
 
 
@@ -121,7 +121,7 @@ def min_payable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) ->
 
 
 def choose_max_tokens(request: ChatRequest, offer: Offer, available_nanos: int, min_tokens: int) -> int:
-    """Return the tokens that the hold pays for and the upstream is told, of which ``min_tokens`` are known to be payable."""
+    """Return the tokens that the hold pays for and the provider is told, of which ``min_tokens`` are known to be payable."""
     if (max_tokens := request.max_tokens_of(offer)) is not None:
         return max_tokens
     share_tokens = affordable_tokens(request, offer, available_nanos // BUDGET_SHARES)

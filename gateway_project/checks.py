@@ -65,7 +65,7 @@ def _are_fernet_keys(keys: list[str]) -> bool:
 
 @_check
 def check_stores() -> Findings:
-    """E004: no database. E005: no host names. E007: connections and locks kept during upstream calls. W001: no Redis."""
+    """E004: no database. E005: no host names. E007: connections and locks kept during provider calls. W001: no Redis."""
     if missing := missing_database():
         yield missing
     if not settings.ALLOWED_HOSTS:

@@ -267,7 +267,7 @@ class TiedUp(RateLimitExceeded, MoneyRefused):
     advice = f"{_WAIT} Running requests release what they do not use. A smaller max_tokens holds less."
 
 
-# --- Failures of upstreams and of the gateway -------------------------------------------------------------------
+# --- Failures of providers and of the gateway -------------------------------------------------------------------
 
 
 class UpstreamFailed(ApiError):

@@ -1625,7 +1625,7 @@ mutant(
 mutant(
     "a_refused_request_is_a_loss",
     "The loss that is reported counts requests that their provider refused, and did no work for.",
-    code("completions.relay.charge:settle_broken_off", "not failure.upstream_worked and not reported", "False"),
+    code("completions.relay.charge:settle_broken_off", "not failure.provider_worked and not reported", "False"),
     "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-server_error-upstream_error-whole]",
 )
 mutant(
@@ -1667,7 +1667,7 @@ mutant(
 mutant(
     "a_late_stream_is_free",
     "The reply of a stream that began after the deadline is not there for a repetition, although its provider charges it.",
-    code("completions.relay.stream:_begin", "dispatch.late is None or failure.upstream_worked or", "True or"),
+    code("completions.relay.stream:_begin", "dispatch.late is None or failure.provider_worked or", "True or"),
     f"{DEADLINES}::test_what_begins_too_late_is_the_reply_to_a_repetition_and_paid_as_reported",
 )
 mutant(

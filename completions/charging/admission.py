@@ -11,8 +11,8 @@ providers cannot do. Clients may rely on the order here, which ``tests/test_erro
 4. the key's spending limit                          429 when only tied up, 402 insufficient_quota
 5. the account's funds                               likewise
 
-A refusal writes nothing. An admission is committed before any upstream is asked, and no database connection is held while an
-upstream replies. The commit does not wait for the disk: no money has moved yet, and a crash of the database ends the relay's
+A refusal writes nothing. An admission is committed before any provider is asked, and no database connection is held while a
+provider replies. The commit does not wait for the disk: no money has moved yet, and a crash of the database ends the relay's
 request, too.
 """
 

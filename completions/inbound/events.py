@@ -15,7 +15,7 @@ def event(data: Fields) -> bytes:
 
 
 def as_json(data: Any) -> bytes:
-    """Return JSON, also of half of a surrogate pair: an upstream may cut its text inside an emoji."""
+    """Return JSON, also of half of a surrogate pair: a provider may cut its text inside an emoji."""
     try:
         return compact_json.dumps(data)
     except UnicodeEncodeError:

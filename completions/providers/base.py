@@ -28,7 +28,7 @@ class FailureKind(Enum):
 class ProviderFailed(Exception):
     """A failed attempt: the provider sent no reply, or not all of it.
 
-    ``error`` is what the caller is told. ``upstream_worked``: the provider sent a 2xx status, and its reply was readable from
+    ``error`` is what the caller is told. ``provider_worked``: the provider sent a 2xx status, and its reply was readable from
     the start; or it had the request until a deadline that ends all waiting. Then inference began, and no other one is asked.
     ``is_cut_off``: it had begun, and the gateway closed the connection at a deadline or a bound, so it may have gone on.
     ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the provider's
@@ -40,7 +40,7 @@ class ProviderFailed(Exception):
 
     error: errors.ApiError
     _: KW_ONLY
-    upstream_worked: bool
+    provider_worked: bool
     kind: FailureKind = FailureKind.ROUTE_UNUSABLE
     is_cut_off: bool = False
     unread_bytes: int = 0
@@ -141,21 +141,21 @@ def failure_kind(status: int) -> FailureKind:
     return FailureKind.RETRYABLE if status in RETRYABLE_STATUSES or status >= 500 else FailureKind.ROUTE_UNUSABLE
 
 
-def shutting_down(*, upstream_worked: bool) -> ProviderFailed:
+def shutting_down(*, provider_worked: bool) -> ProviderFailed:
     """Return the failure of every request that waits for a provider when its worker must end."""
     error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
-    return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.SHUTTING_DOWN)
+    return ProviderFailed(error, provider_worked=provider_worked, kind=FailureKind.SHUTTING_DOWN)
 
 
 def silent() -> ProviderFailed:
     """Return the failure of a stream that did not begin in time."""
-    return ProviderFailed(timed_out(), upstream_worked=False, kind=FailureKind.SILENT, reason="TimedOut: no head in time")
+    return ProviderFailed(timed_out(), provider_worked=False, kind=FailureKind.SILENT, reason="TimedOut: no head in time")
 
 
-def client_disconnected(*, upstream_worked: bool) -> ProviderFailed:
+def client_disconnected(*, provider_worked: bool) -> ProviderFailed:
     """Return the failure of a request whose client disconnected. Only the log shows it."""
     error = errors.RequestTimeout("The caller left before the reply came.")
-    return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.CLIENT_DISCONNECTED)
+    return ProviderFailed(error, provider_worked=provider_worked, kind=FailureKind.CLIENT_DISCONNECTED)
 
 
 overloaded = partial(errors.UpstreamOverloaded, "The model's provider is overloaded.")

@@ -130,7 +130,7 @@ class _Echo:
         script = _read_script(call.request)
         if (status := script["status"]) is not None:  # further attempts, which fail in the same way, follow as elsewhere
             refusal, kind = base.status_error(status, "the echo was told to refuse."), base.failure_kind(status)
-            raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=status)
+            raise ProviderFailed(refusal, provider_worked=False, kind=kind, is_scripted=True, status=status)
         try:
             with large_work.turn(call.request.body.size_bytes) as pause:
                 reply = _last_user_text(call.request) if script["reply"] is None else script["reply"]
@@ -139,7 +139,7 @@ class _Echo:
                 del tokens[call.max_tokens :]
                 usage = Usage(_count_prompt(call.request, pause), len(tokens)) if script["report_usage"] else None
         except http.Interrupted as error:
-            raise exchange.interruption(error, upstream_worked=False) from error
+            raise exchange.interruption(error, provider_worked=False) from error
         call.request.body.release()
         return cls(script, tokens, finish_reason, usage)
 
@@ -183,7 +183,7 @@ def _generate_all(call: Call, echo: _Echo) -> str:
         for token in _generate(call, echo):
             tokens.append(token or "")  # what there is when the wait is ended is needed
     except http.Interrupted as error:
-        failure = exchange.interruption(error, upstream_worked=True)
+        failure = exchange.interruption(error, provider_worked=True)
         failure.unread_bytes = len("".join(tokens).encode())
         raise failure from error
     return "".join(tokens)
@@ -191,7 +191,7 @@ def _generate_all(call: Call, echo: _Echo) -> str:
 
 def _failure(error: errors.ApiError) -> ProviderFailed:
     # The request caused it, so the route is not at fault.
-    return ProviderFailed(error, upstream_worked=True, kind=FailureKind.INVALID_REQUEST)
+    return ProviderFailed(error, provider_worked=True, kind=FailureKind.INVALID_REQUEST)
 
 
 def _tokens(text: str) -> Iterator[str]:

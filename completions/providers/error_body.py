@@ -39,7 +39,7 @@ _RELAYED = re.compile(r"provider returned error|upstream error", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamError:
+class ProviderError:
     """A provider's description of an error. ``code`` and ``param`` are as it sent them, "" when there are none.
 
     ``names`` are all its codes and types, also of what is inside of it. ``relayed`` is the message of the provider behind it.
@@ -76,32 +76,32 @@ class UpstreamError:
         return int(self.code) if re.fullmatch(r"[45]\d\d", self.code, re.ASCII) else None
 
 
-def parse(body: bytes) -> UpstreamError:
+def parse(body: bytes) -> ProviderError:
     """Return the error in a body; an empty one when there is nothing to read."""
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
         text = body[:_TEXT_BYTES_MAX].decode(errors="replace").strip()
         if body.startswith(_GZIP) or text.startswith(("{", "[")):  # JSON that breaks off may be a part of a reply
-            return UpstreamError()
-        return UpstreamError(title(body) if text.startswith("<") else text)
-    return UpstreamError(parsed) if isinstance(parsed, str) else from_json(parsed)
+            return ProviderError()
+        return ProviderError(title(body) if text.startswith("<") else text)
+    return ProviderError(parsed) if isinstance(parsed, str) else from_json(parsed)
 
 
-def from_json(parsed: Any) -> UpstreamError:
+def from_json(parsed: Any) -> ProviderError:
     """Return the error in parsed JSON; an empty one when there is none."""
     error = parsed[0] if isinstance(parsed, list) and parsed else parsed
     if not isinstance(error, dict):
-        return UpstreamError()
+        return ProviderError()
     if isinstance(groq := error.get("x_groq"), dict) and groq.get("error"):
         error = groq
     inner, of_reply = error.get("error"), error.get("base_resp")
     if isinstance(of_reply, dict):  # MiniMax's
         code = _name(of_reply.get("status_code"))
-        return UpstreamError(_name(of_reply.get("status_msg")), code, names=frozenset({f"base_resp {code}"}))
+        return ProviderError(_name(of_reply.get("status_msg")), code, names=frozenset({f"base_resp {code}"}))
     named = inner if isinstance(inner, dict) else error
     relayed, names = _relayed(named), _names(error, _DEPTH_MAX)
-    return UpstreamError(
+    return ProviderError(
         _message(error, _DEPTH_MAX),
         _name(named.get("code")),
         _name(named.get("param")) or _location(error),
@@ -155,12 +155,12 @@ def _names(value: Any, depth: int) -> frozenset[str]:
     return frozenset(own).union(*(_names(value.get(place), depth - 1) for place in _CODE_PLACES))
 
 
-def _relayed(error: dict[str, Any]) -> UpstreamError:
+def _relayed(error: dict[str, Any]) -> ProviderError:
     """Return the error that the provider behind an aggregator sent: OpenRouter has its body as text. Not that of a third."""
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     text = raw if isinstance(raw, str) else json.dumps(raw) if isinstance(raw, dict) else ""
-    return UpstreamError() if '"raw"' in text else parse(text[:_TEXT_BYTES_MAX].encode(errors="replace"))
+    return ProviderError() if '"raw"' in text else parse(text[:_TEXT_BYTES_MAX].encode(errors="replace"))
 
 
 def _location(error: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from completions.chat import Call, Chunk
 from completions.pricing.usage import Usage
 from completions.providers import base, error_body, error_meanings, masking, sse
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.providers.error_body import UpstreamError
+from completions.providers.error_body import ProviderError
 from completions.request.fields import Fields
 from gateway_project import errors, large_work, logs
 from gateway_project.monitoring.steps import step
@@ -35,7 +35,7 @@ _REQUEST_ID = re.compile(r"[!-~]{1,100}")
 RefusalInterpreter = Callable[[int, bytes], tuple[int, str]]
 
 
-Response = TypeVar("Response", http.UpstreamResponse, http.UpstreamResponse | None)
+Response = TypeVar("Response", http.BegunResponse, http.BegunResponse | None)
 
 
 class UnusableResponse(Exception):
@@ -47,7 +47,7 @@ class UnusableResponse(Exception):
 class InBandError(UnusableResponse):
     """An error within a response whose HTTP status was 2xx. ``status`` is the status that would have been right."""
 
-    def __init__(self, error: UpstreamError, status: int, usage: Usage | None = None) -> None:
+    def __init__(self, error: ProviderError, status: int, usage: Usage | None = None) -> None:
         super().__init__(error.message)
         self.error = error
         self.status = status
@@ -69,11 +69,11 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
     awaited: http.AwaitedResponse
     interpret: RefusalInterpreter
 
-    def response(self) -> http.UpstreamResponse:
+    def response(self) -> http.BegunResponse:
         """Return the 2xx response, which the caller closes. Its head comes with the whole reply. Raises ProviderFailed."""
         return self._checked(self.awaited.wait)
 
-    def begun(self) -> Generator[list[Chunk], None, http.UpstreamResponse]:
+    def begun(self) -> Generator[list[Chunk], None, http.BegunResponse]:
         """Return the same for a stream, after an empty list at the deadline to begin: the caller may give up there."""
         response = self._checked(self.awaited.begin)
         if response is None:
@@ -90,7 +90,7 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
         try:
             response = wait()
         except http.OutboundError as error:
-            raise provider_failure(call, error, upstream_worked=isinstance(error, http.TimedOut)) from error
+            raise provider_failure(call, error, provider_worked=isinstance(error, http.TimedOut)) from error
         if response is None:
             return response
         call.head.has_arrived, call.head.request_id = True, _request_id(response)
@@ -124,11 +124,11 @@ def post(
         call.opened_seals.clear()
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
     except http.OutboundError as error:
-        raise provider_failure(call, error, upstream_worked=False) from error
+        raise provider_failure(call, error, provider_worked=False) from error
     return Posted(call, awaited, interpret)
 
 
-def _request_id(response: http.UpstreamResponse) -> str | None:
+def _request_id(response: http.BegunResponse) -> str | None:
     """Return the id by which the provider knows the request, for questions to it; None for one that is too long to keep."""
     if response.header_names.isdisjoint(_REQUEST_ID_HEADERS):
         return None
@@ -138,7 +138,7 @@ def _request_id(response: http.UpstreamResponse) -> str | None:
     return None
 
 
-def explain(error: Exception, response: http.UpstreamResponse, body: bytes) -> Exception:
+def explain(error: Exception, response: http.BegunResponse, body: bytes) -> Exception:
     """Return what to report for a response of which nothing could be used: the error in its body, or the kind of body."""
     if not isinstance(error, UnusableResponse) or isinstance(error, InBandError):
         return error
@@ -152,28 +152,28 @@ def explain(error: Exception, response: http.UpstreamResponse, body: bytes) -> E
 # --- Failing ----------------------------------------------------------------------------------------------------
 
 
-def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInterpreter) -> ProviderFailed:
+def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpreter) -> ProviderFailed:
     """Return the failure for a status that is not 2xx."""
     body = b""
     with suppress(http.OutboundError):
         body = response.read_all()
-    upstream_error = error_body.parse(body)
+    provider_error = error_body.parse(body)
     status, wait_seconds = interpret(response.status, body)
-    status = upstream_error.meant_status(status)
+    status = provider_error.meant_status(status)
     location = response.header("location") if 300 <= response.status < 400 else ""
-    words = f"it redirects to {location}" if location else upstream_error.reason
+    words = f"it redirects to {location}" if location else provider_error.reason
     words = words or f"no reason given ({_kind(response, body)})"
     reason, kept_reason = _reasons(call, words, response.status, "provider %s answered %s: %s", response.status)
     waits = response.header("retry-after") or wait_seconds
     wait = int(waits) if waits.isascii() and waits.isdigit() and len(waits) < 10 else None  # no date: clocks differ
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
-    error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
+    error, kind = _status_error(call, status, provider_error, headers), base.failure_kind(status)
     if response.header("x-should-retry").strip().lower() == "false":
         error.headers["x-should-retry"] = "false"
         kind = FailureKind.ROUTE_UNUSABLE if kind is FailureKind.RETRYABLE else kind
     return ProviderFailed(
         error,
-        upstream_worked=False,
+        provider_worked=False,
         kind=kind,
         wait_seconds=wait,
         key_refusal=_key_refusal(status, body[: error_meanings.KEY_TEXT_BYTES_MAX].decode(errors="replace"), reason),
@@ -186,7 +186,7 @@ def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
     return (status, reason) if error_meanings.is_about_key(status, text) else None
 
 
-def _status_error(call: Call, status: int, error: UpstreamError, headers: dict[str, str] | None = None) -> errors.ApiError:
+def _status_error(call: Call, status: int, error: ProviderError, headers: dict[str, str] | None = None) -> errors.ApiError:
     origin = {"base_url": call.route.base_url, "upstream_model": call.route.upstream_model, "model_id": call.offer.model_id}
     reason = masking.mask_origin(_printable(call, error.reason), **origin)[:_MESSAGE_CHARACTERS_MAX]
     return base.status_error(status, reason, headers, code=error.caller_code, param=_caller_param(call, error.param))
@@ -202,7 +202,7 @@ def _caller_param(call: Call, param: str) -> str | None:
     return name + rest if name in call.request.fields else None
 
 
-def _kind(response: http.UpstreamResponse, body: bytes) -> str:
+def _kind(response: http.BegunResponse, body: bytes) -> str:
     """Describe an unreadable body by size, type, compression and a page's title. Other text may be a reply, the caller's."""
     described = f"{len(body)} bytes of {response.header('content-type') or 'no type'}"
     if encoding := response.header("content-encoding"):
@@ -238,10 +238,10 @@ def _without_quotations(call: Call, reason: str) -> str:
     return _QUOTATION.sub(lambda quoted: quoted[0] if quoted[2] in known else f"{quoted[1]}...{quoted[1]}", reason)
 
 
-def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
+def provider_failure(call: Call, error: Exception, *, provider_worked: bool) -> ProviderFailed:
     """Return the failure for ``error``, which ended the exchange: an OutboundError, EventTooLarge or UnusableResponse."""
     if isinstance(error, http.Interrupted):
-        return interruption(error, upstream_worked=upstream_worked or error.is_sent)
+        return interruption(error, provider_worked=provider_worked or error.is_sent)
     kind_of_error, status = type(error).__name__, error.status if isinstance(error, InBandError) else None
     reason, kept_reason = _reasons(call, str(error), status, "provider %s broke off (%s): %s", kind_of_error)
     # The size of a reply that was too large, if the request may be the reason; otherwise the provider failed.
@@ -252,12 +252,12 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         api_error, kind = _status_error(call, meant, error.error), base.failure_kind(meant)
         key_refusal = _key_refusal(meant, reason, reason)
     else:
-        api_error, kind = _meaning(error, upstream_worked=upstream_worked)
+        api_error, kind = _meaning(error, provider_worked=provider_worked)
     return ProviderFailed(
         api_error,
-        upstream_worked=upstream_worked,
+        provider_worked=provider_worked,
         kind=kind,
-        is_cut_off=upstream_worked and isinstance(error, http.TimedOut | http.ResponseTooLarge | sse.EventTooLarge),
+        is_cut_off=provider_worked and isinstance(error, http.TimedOut | http.ResponseTooLarge | sse.EventTooLarge),
         unread_bytes=settings.UPSTREAM_REPLY_BYTES_MAX if is_too_large else 0,
         key_refusal=key_refusal,
         status=status,
@@ -265,13 +265,13 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     )
 
 
-def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderFailed:
+def interruption(error: http.Interrupted, *, provider_worked: bool) -> ProviderFailed:
     """Return the failure for a wait that ended because the client disconnected, or because the worker must end."""
     failure = base.client_disconnected if isinstance(error, http.ClientDisconnected) else base.shutting_down
-    return failure(upstream_worked=upstream_worked)
+    return failure(provider_worked=provider_worked)
 
 
-def _meaning(error: Exception, *, upstream_worked: bool) -> tuple[errors.ApiError, FailureKind]:
+def _meaning(error: Exception, *, provider_worked: bool) -> tuple[errors.ApiError, FailureKind]:
     """Return what the caller is told, and whether the provider may be asked again: not after minutes of silence or nonsense."""
     if isinstance(error, http.TimedOut):
         return base.timed_out(), FailureKind.SILENT if isinstance(error, http.GivenUp) else FailureKind.ROUTE_UNUSABLE
@@ -279,7 +279,7 @@ def _meaning(error: Exception, *, upstream_worked: bool) -> tuple[errors.ApiErro
         return base.not_connectable(), FailureKind.LOCAL_FAULT
     if isinstance(error, http.ConnectFailed):
         return base.unreachable(), FailureKind.RETRYABLE
-    if isinstance(error, UnusableResponse) and not upstream_worked:
+    if isinstance(error, UnusableResponse) and not provider_worked:
         return base.unreadable(), FailureKind.ROUTE_UNUSABLE
     is_retryable = isinstance(error, http.ConnectionBroken)
     return base.broke_off(), FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE

@@ -31,7 +31,7 @@ class PacedReader:
 
     __slots__ = ("_arrived_at", "_beat_at", "_heard_at", "_pace", "_response", "_turn_at")
 
-    def __init__(self, response: http.UpstreamResponse, pace: Pace) -> None:
+    def __init__(self, response: http.BegunResponse, pace: Pace) -> None:
         self._response, self._pace = response, pace
         self._heard_at = self._beat_at = self._turn_at = time.monotonic()
         self._arrived_at: float | None = None  # when the bytes returned last arrived; None once ``pace`` was told
@@ -148,7 +148,7 @@ def read_whole(
     posted: exchange.Posted,
     parse: Parse,
     make_reader: MakeReader | None = None,
-    response: http.UpstreamResponse | None = None,
+    response: http.BegunResponse | None = None,
     begun: bytes = b"",
 ) -> WholeReply:
     """Return the reply that ``parse`` makes of the body; ``make_reader``: for an unasked stream. Raises ProviderFailed."""
@@ -166,9 +166,9 @@ def read_whole(
             metrics.count_oddity(call.route.provider_slug, "finish_reason")
         return reply
     except (http.OutboundError, UnusableResponse) as error:
-        upstream_worked = not isinstance(error, UnusableResponse)
+        provider_worked = not isinstance(error, UnusableResponse)
         raise exchange.provider_failure(
-            call, exchange.explain(error, response, body), upstream_worked=upstream_worked
+            call, exchange.explain(error, response, body), provider_worked=provider_worked
         ) from error
     finally:
         response.close()
@@ -235,9 +235,9 @@ def read_stream(
                 raise UnusableResponse("the stream ended before it began")
         except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
             if not reader.has_finish_reason:
-                upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse | http.ConnectionBroken)
+                provider_worked = reader.has_passed_on or not isinstance(error, UnusableResponse | http.ConnectionBroken)
                 explained = error if reader.has_passed_on else exchange.explain(error, response, bytes(start))
-                raise exchange.provider_failure(call, explained, upstream_worked=upstream_worked) from error
+                raise exchange.provider_failure(call, explained, provider_worked=provider_worked) from error
         if last := reader.last():
             yield last
     finally:

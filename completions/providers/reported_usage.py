@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from completions.chat import Call, UpstreamHead
+from completions.chat import Call, ResponseHead
 from completions.pricing.meters import METERS, OTHERS
 from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
@@ -164,7 +164,7 @@ class Report(msgspec.Struct):
     searches_max: int = 0  # that were asked for
     price: RateSheet = _NO_RATES
     tier: str = ""
-    head: UpstreamHead | None = None  # is told the tier, for a reply without usage
+    head: ResponseHead | None = None  # is told the tier, for a reply without usage
     tier_words: dict[str, str] = {}  # by their places
     counts: dict[str, int] = {}
     others: dict[Any, "Report"] = {}  # of the choices after the first, where each has its own

@@ -1,7 +1,7 @@
-"""Dispatches an admitted request to its upstream routes and relays the reply. Every exit settles or releases the hold.
+"""Dispatches an admitted request to its routes and relays the reply. Every exit settles or releases the hold.
 
 May import the layers of ``completions`` below it and ``gateway_project.net``. It holds no database connection while it waits
-for an upstream.
+for a provider.
 
 The flow:
 
@@ -17,7 +17,7 @@ The flow:
 
                           After a failure that a retry may help, the route goes to the end of the queue, once.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
-                          the upstream and resolves the hold once, whatever happens.
+                          the provider and resolves the hold once, whatever happens.
 3. ``charge``             Decides what the reply is charged, and commits that in a batch, or stores it in the outbox.
 4. ``reply_format``       Writes the bytes that the client gets: the whole JSON object, or the events.
 """

@@ -1,4 +1,4 @@
-"""Attempts one completion at its upstream routes: one after another, and again where a retry may help, until one answers.
+"""Attempts one completion at its routes: one after another, and again where a retry may help, until one answers.
 
 The client sees one completion: one hold, one charge, one deadline. A further attempt is made only before the client has a byte.
 Where a provider may be at work on a reply that does not arrive, one more is made, and no other. No attempt begins for a client
@@ -36,8 +36,8 @@ from gateway_project.net import disconnects, draining, http
 Outcome = TypeVar("Outcome")
 Send = Callable[[Dispatch, Call], Outcome]
 
-_WAIT_SECONDS_MAX = 2  # for an upstream that sends Retry-After; a longer wait is left to the client
-_PAUSE_SECONDS = 0.2  # before a retry of an upstream that sends none; up to twice as long, so that retries spread out
+_WAIT_SECONDS_MAX = 2  # for a provider that sends Retry-After; a longer wait is left to the client
+_PAUSE_SECONDS = 0.2  # before a retry of a provider that sends none; up to twice as long, so that retries spread out
 _TIMER_SECONDS = 0.01  # a timer may fire this much too early
 
 _REPLIES_MIN, _REPLIES_MAX = 20, 200
@@ -67,7 +67,7 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
     failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
     while calls and dispatch.attempts < dispatch.attempts_max and time.monotonic() < calls[0].until:
         if disconnects.has_disconnected(dispatch.client):
-            raise base.client_disconnected(upstream_worked=False)
+            raise base.client_disconnected(provider_worked=False)
         call = calls.popleft()
         earlier = failures.get(call.route.id)
         if earlier and not _wait_for_retry(dispatch, call, earlier):
@@ -80,7 +80,7 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
         except ProviderFailed as error:
             if error.kind in route_health.FINAL:
                 raise
-            if error.upstream_worked:
+            if error.provider_worked:
                 if error.unread_bytes or not _may_ask_another(dispatch):
                     raise
                 dispatch.abandon(error)
@@ -150,7 +150,7 @@ def _ask_whole(dispatch: Dispatch, call: Call) -> WholeReply:
         with _interruptible(dispatch), call.head.patience:
             return adapter.complete(call)
     except http.GivenUp as error:  # of a provider without a network; others report it themselves
-        raise exchange.provider_failure(call, error, upstream_worked=True) from error
+        raise exchange.provider_failure(call, error, provider_worked=True) from error
 
 
 def whole_seconds(model_id: str) -> float:
@@ -179,29 +179,29 @@ class _Patience(Deadline):
 
 
 def _start_stream(dispatch: Dispatch, call: Call) -> tuple[list[Chunk], ChunkStream]:
-    upstream = providers.ADAPTERS[call.route.kind].stream(call)
+    stream = providers.ADAPTERS[call.route.kind].stream(call)
     try:
         with _interruptible(dispatch):
-            first = _first_chunks(dispatch, call, upstream)
+            first = _first_chunks(dispatch, call, stream)
     except BaseException:
-        upstream.close()
+        stream.close()
         raise
     if first is None:
-        dispatch.give_up(call, upstream)
+        dispatch.give_up(call, stream)
         raise base.silent()
     dispatch.drop_late()
-    return first, upstream
+    return first, stream
 
 
-def _first_chunks(dispatch: Dispatch, call: Call, upstream: ChunkStream) -> list[Chunk] | None:
+def _first_chunks(dispatch: Dispatch, call: Call, stream: ChunkStream) -> list[Chunk] | None:
     """Return the first chunks of a stream; None if it has not begun in time, and the client waits for it."""
-    for chunks in upstream:
+    for chunks in stream:
         if chunks:
             return chunks
         # An empty list after the head is a heartbeat. Passing one on would commit us to status 200.
         if not call.head.has_arrived and not disconnects.has_disconnected(dispatch.client):
             return None
-    raise exchange.provider_failure(call, UnusableResponse("the stream ended before it began"), upstream_worked=False)
+    raise exchange.provider_failure(call, UnusableResponse("the stream ended before it began"), provider_worked=False)
 
 
 def _wait_for_retry(dispatch: Dispatch, call: Call, earlier: ProviderFailed) -> bool:
@@ -212,15 +212,15 @@ def _wait_for_retry(dispatch: Dispatch, call: Call, earlier: ProviderFailed) -> 
     if seconds > _WAIT_SECONDS_MAX:
         return False
     with (
-        draining.interruptible(partial(base.shutting_down, upstream_worked=False)),
-        disconnects.raise_on_disconnect(dispatch.client, base.client_disconnected(upstream_worked=False)),
+        draining.interruptible(partial(base.shutting_down, provider_worked=False)),
+        disconnects.raise_on_disconnect(dispatch.client, base.client_disconnected(provider_worked=False)),
     ):
         gevent.sleep(seconds + _TIMER_SECONDS)
     return True
 
 
 def _interruptible(dispatch: Dispatch) -> AbstractContextManager[None]:
-    """End the wait for an upstream when the worker must stop, and a cancellable one when the client disconnects."""
+    """End the wait for a provider when the worker must stop, and a cancellable one when the client disconnects."""
     if dispatch.is_cancellable and dispatch.client:
         return _cancelled_when_left(dispatch)
     return _EndedWithWorker(http.WorkerEnding)
@@ -240,4 +240,4 @@ class _EndedWithWorker(draining.interruptible):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         super().__exit__(kind, error, traceback)
         if isinstance(error, http.Interrupted):
-            raise exchange.interruption(error, upstream_worked=True) from error
+            raise exchange.interruption(error, provider_worked=True) from error

@@ -1,14 +1,14 @@
 """What a reply is charged, however it ends:
 
-    the upstream reported its usage                  that, exactly
+    the provider reported its usage                  that, exactly
     complete, but no usage                           an estimate of the prompt and of what was relayed
     broken off in the middle of its text             an estimate of the prompt and of that text, no less than
-                                                     the upstream had reported
+                                                     the provider had reported
     broken off before any text                       nothing, unless the client left a provider that ``cancels``
     closed because the client left (``cancels``)     an estimate of the prompt and of what was relayed
     given up for the reply of another route          nothing
     given up because the stream did not begin in     with an Idempotency-Key, under which the reply is repeated, what the
-    time, and no other upstream answered             upstream reports of it in the end; else nothing
+    time, and no other provider answered             provider reports of it in the end; else nothing
     failed before that, or unreadable                nothing
 
 A client that leaves changes nothing: the provider charges anyway, so the reply is read to its end. Files, sounds and images
@@ -168,8 +168,8 @@ def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
 def settle_broken_off(
     dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None = None, relayed_bytes: int = 0
 ) -> None:
-    """Charge what had arrived of a reply that ``failure`` ended. Count the rest as a loss, if its upstream had begun."""
-    if not failure.upstream_worked and not reported:
+    """Charge what had arrived of a reply that ``failure`` ended. Count the rest as a loss, if its provider had begun."""
+    if not failure.provider_worked and not reported:
         release(dispatch)
         return
     text_bytes = relayed_bytes + failure.unread_bytes
@@ -205,7 +205,7 @@ def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:
     """Return the usage of a reply that broke off: the prompt as reported, and the larger count of generated tokens.
 
-    The last report may be older than the last text. The prompt does not grow; some upstreams report it as 0 until the end.
+    The last report may be older than the last text. The prompt does not grow; some providers report it as 0 until the end.
     """
     if reported is None:
         return estimated

@@ -201,7 +201,7 @@ def record_no_verdict(route: chat.Route, account_id: UUID) -> None:
 def record_failure(
     route: chat.Route, account_id: UUID, *, attempted_at: float, wait_seconds: float | None = None, is_new_account: bool = False
 ) -> None:
-    """Count a failure, which may open circuits. ``attempted_at`` is monotonic, ``wait_seconds`` the upstream's Retry-After."""
+    """Count a failure, which may open circuits. ``attempted_at`` is monotonic, ``wait_seconds`` the provider's Retry-After."""
     circuits, is_hinted = _circuits(route), _has_hint(route)
     own, shared = circuits.note(account_id), circuits.shared
     own.weight = _NEW_WEIGHT if is_new_account else _WEIGHT

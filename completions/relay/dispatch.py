@@ -1,4 +1,4 @@
-"""One completion that is dispatched to upstreams: what is known of its attempts, and what follows from the latest one."""
+"""One completion that is dispatched to providers: what is known of its attempts, and what follows from the latest one."""
 
 import random
 import time
@@ -42,7 +42,7 @@ class LateStream:
 
 @dataclass(slots=True)
 class Dispatch:
-    """One completion being dispatched to upstreams. ``call`` is the latest attempt, ``client`` the client's socket if known."""
+    """One completion being dispatched to providers. ``call`` is the latest attempt, ``client`` the client's socket if known."""
 
     admitted: Admitted
     client: Any = None
@@ -83,7 +83,7 @@ class Dispatch:
 
     @property
     def is_cancellable(self) -> bool:
-        """Whether the upstream's connection is closed when the client leaves, because that ends what the provider charges.
+        """Whether the provider's connection is closed when the client leaves, because that ends what it charges.
 
         Not while a model reasons, as the amount would be unknown, nor where the client may ask again under its Idempotency-Key.
         """
@@ -155,7 +155,7 @@ class Dispatch:
         unpaid_nanos = self._unpaid_nanos(is_unseen=is_unseen)
         metrics.record_provider_loss(self.call.route.provider_slug, unpaid_nanos)
         self.late_nanos += self.accountable_nanos(unpaid_nanos)
-        failure.upstream_worked = False  # what it may charge is counted
+        failure.provider_worked = False  # what it may charge is counted
 
     def accountable_nanos(self, lost_nanos: int) -> int:
         """Return what counts of the latest attempt's loss against the account: less, the more the provider seems at fault."""
@@ -173,12 +173,12 @@ class Dispatch:
         usage = Usage(completion.prompt_estimate, tokens, tier=self.tier)
         return self.call.offer.price.cost_nanos(usage, completion.images)
 
-    def give_up(self, call: Call, upstream: ChunkStream) -> None:
+    def give_up(self, call: Call, stream: ChunkStream) -> None:
         """Keep a stream that did not begin in time, until it is known whether another provider answers."""
         self.drop_late()
-        self.late = LateStream(call, upstream, self._unpaid_nanos(is_unseen=self.reasons))
+        self.late = LateStream(call, stream, self._unpaid_nanos(is_unseen=self.reasons))
         if self.admitted.idempotency_key is None:  # only a repetition could get its reply
-            upstream.close()
+            stream.close()
 
     def drop_late(self) -> None:
         """Close a stream that was given up. It is a loss, and counts against the account unless others fail there, too."""

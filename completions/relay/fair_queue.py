@@ -4,7 +4,7 @@ All requests of a process share one event loop, which serves them in the order o
 hundred of another key, and behind every event of its streams.
 
 Starts: while other keys are active, a key starts only a few requests at a time. A start is what a request computes before its
-upstream is asked. Alone it starts as many as it likes, because larger batches are cheaper.
+provider is asked. Alone it starts as many as it likes, because larger batches are cheaper.
 
 Streams: while other keys are active, the streams of a key may take its share of the measured time: one part of as many as there
 are busy keys, and one more for all others. Beyond it they wait before they read on (GCRA). Events that arrive meanwhile are

@@ -75,8 +75,8 @@ def _wait(queue: _Queue, place: tuple[int, UUID], route: Route, client: Any) -> 
     queue.waiting.append(may_go_on)
     try:
         with (
-            draining.interruptible(partial(base.shutting_down, upstream_worked=False)),
-            disconnects.raise_on_disconnect(client, base.client_disconnected(upstream_worked=False)),
+            draining.interruptible(partial(base.shutting_down, provider_worked=False)),
+            disconnects.raise_on_disconnect(client, base.client_disconnected(provider_worked=False)),
         ):
             if not may_go_on.wait(route.deadlines.first_byte_seconds):
                 number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
@@ -84,7 +84,7 @@ def _wait(queue: _Queue, place: tuple[int, UUID], route: Route, client: Any) -> 
                     f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, which is"
                     " the maximum of an account that has not yet been charged for a request. Try again when one has ended."
                 )
-                raise ProviderFailed(refusal, upstream_worked=False)
+                raise ProviderFailed(refusal, provider_worked=False)
     except BaseException:
         if may_go_on.is_set():
             _leave(place)

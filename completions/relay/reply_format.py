@@ -1,6 +1,6 @@
 """The bytes of a reply: what every format of replies does, and the format of chat completions.
 
-The id, the creation time and the model of every object are the gateway's own, not the upstream's.
+The id, the creation time and the model of every object are the gateway's own, not the provider's.
 """
 
 import json

@@ -93,10 +93,10 @@ def refusal(routes: Sequence[Route], account_id: UUID) -> tuple[ProviderFailed, 
     seconds = min(wait_seconds(route, account_id) for route in routes)
     headers = errors.retry_after(timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX)))
     if all(_fault_seconds(route) > 0 for route in routes):
-        return ProviderFailed(base.not_connectable(headers=headers), upstream_worked=False), False
+        return ProviderFailed(base.not_connectable(headers=headers), provider_worked=False), False
     if all(_key_seconds(route) > 0 for route in routes):
-        return ProviderFailed(base.refusing(headers=headers), upstream_worked=False), False
-    return ProviderFailed(base.failing(headers=headers), upstream_worked=False), True
+        return ProviderFailed(base.refusing(headers=headers), provider_worked=False), False
+    return ProviderFailed(base.failing(headers=headers), provider_worked=False), True
 
 
 # --- Local faults ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A streamed reply: chunks of the upstream in, server-sent events out, settled on every exit.
+"""A streamed reply: chunks of the provider in, server-sent events out, settled on every exit.
 
 The first chunk is awaited before the status is sent, so that an early failure is an HTTP error. Once the stream has begun,
 an error is one event, and no [DONE] follows.
@@ -30,7 +30,7 @@ from gateway_project.web import error_replies
 
 Event = bytes | errors.ApiError
 
-# A client that does not read blocks us in its socket, where nothing is read of the upstream. It counts as disconnected while
+# A client that does not read blocks us in its socket, where nothing is read of the provider. It counts as disconnected while
 # there is time to read the rest, or most of what its provider charges would be free. Slow clients may block half of the time.
 _UNREAD_SECONDS_MAX = 30  # in one write
 
@@ -39,7 +39,7 @@ class ReplyStream:
     """The body of a streamed reply. The constructor awaits the first chunk, and raises the ApiError of a failure before it.
 
     ``failure`` is that error where a stream was given up whose reply a repetition may get: the caller closes this once it is
-    sent, and the stream is read on. The server closes it when the client disconnects: that frees the upstream and settles.
+    sent, and the stream is read on. The server closes it when the client disconnects: that frees the provider and settles.
     """
 
     def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
@@ -67,7 +67,7 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
                 progress.settle_late()
             return
         chunks: list[Chunk] | None
-        chunks, upstream = begun
+        chunks, stream = begun
         wait, deadline = draining.interruptible(_shutting_down), _WriteDeadline(dispatch)
         # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
         watched = dispatch.client if dispatch.is_cancellable else None
@@ -81,25 +81,25 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
                         deadline.end_write()
                     if watched is None:
                         with wait:
-                            chunks = next(upstream, None)
+                            chunks = next(stream, None)
                     else:
-                        chunks = _next(upstream, wait, watched)
+                        chunks = _next(stream, wait, watched)
             except http.ClientDisconnected:
-                progress.settle_disconnected(upstream)
+                progress.settle_disconnected(stream)
                 return
             except ProviderFailed as failure:
                 dispatch.record_failure(failure)
                 error_event = progress.fail(failure)
             except GeneratorExit:
                 deadline.end_write()
-                progress.settle_disconnected(upstream)
+                progress.settle_disconnected(stream)
                 raise
             except BaseException:  # the gateway's own fault
-                upstream.close()  # first: it generates on, and the database may be slow
+                stream.close()  # first: it generates on, and the database may be slow
                 charge.release(dispatch)
                 raise
             finally:
-                upstream.close()
+                stream.close()
             last_event = progress.finish() if error_event is None else error_event
             deadline.begin_write()
             yield last_event
@@ -114,7 +114,7 @@ def _begin(progress: "_Progress") -> tuple[list[Chunk], ChunkStream] | errors.Ap
     try:
         return attempts.stream(dispatch)
     except ProviderFailed as failure:
-        if dispatch.late is None or failure.upstream_worked or dispatch.admitted.idempotency_key is None:
+        if dispatch.late is None or failure.provider_worked or dispatch.admitted.idempotency_key is None:
             progress.fail(failure)
             raise failure.error from failure
         return failure.error
@@ -123,13 +123,13 @@ def _begin(progress: "_Progress") -> tuple[list[Chunk], ChunkStream] | errors.Ap
         raise
 
 
-_shutting_down = partial(base.shutting_down, upstream_worked=True)
+_shutting_down = partial(base.shutting_down, provider_worked=True)
 
 
-def _next(upstream: ChunkStream, wait: draining.interruptible, watched: Any) -> list[Chunk] | None:
+def _next(stream: ChunkStream, wait: draining.interruptible, watched: Any) -> list[Chunk] | None:
     """Return the next chunks; None at the end. Raises ClientDisconnected when the client of the watched socket disconnects."""
     with wait, disconnects.raise_on_disconnect(watched, http.ClientDisconnected()):
-        return next(upstream, None)
+        return next(stream, None)
 
 
 class _WriteDeadline(Deadline):
@@ -206,16 +206,16 @@ class _Progress:
         charge.settle_broken_off(self.dispatch, failure, self._usage, self._relayed_bytes)
         return self._writer.error(failure.error)
 
-    def settle_disconnected(self, upstream: ChunkStream) -> None:
+    def settle_disconnected(self, stream: ChunkStream) -> None:
         """Settle a stream whose client left. Read it to its end, unless its provider stops charging when it is closed."""
         try:
             if not self.dispatch.is_cancellable:
-                self._read_to_end(upstream)
+                self._read_to_end(stream)
         except ProviderFailed as failure:
             self.dispatch.record_failure(failure)
             self.fail(failure)
             return
-        upstream.close()  # first: it generates on, and the database may be slow
+        stream.close()  # first: it generates on, and the database may be slow
         if self._has_finish_reason and (self._usage or not self.dispatch.is_cancellable):
             self.finish()
         else:
@@ -241,10 +241,10 @@ class _Progress:
         else:
             charge.release(self.dispatch)
 
-    def _read_to_end(self, upstream: ChunkStream) -> None:
-        """Count the rest, within the upstream's own deadlines. Keep it only if the client may ask for it again."""
+    def _read_to_end(self, stream: ChunkStream) -> None:
+        """Count the rest, within the provider's own deadlines. Keep it only if the client may ask for it again."""
         wait = draining.interruptible(_shutting_down)
-        while (chunks := _next(upstream, wait, None)) is not None:
+        while (chunks := _next(stream, wait, None)) is not None:
             self._count(chunks)
             if self._writer.is_kept:
                 self._writer.write(chunks)

@@ -1,4 +1,4 @@
-"""A whole reply: wait for the upstream's, settle, and return ours."""
+"""A whole reply: wait for the provider's, settle, and return ours."""
 
 from completions.charging.recovery import checkpoints
 from completions.providers.base import ProviderFailed

@@ -2,9 +2,9 @@
 
 - ``addresses``    which addresses both HTTP clients may connect to
 
-For completions, while their worker waits for an upstream:
+For completions, while their worker waits for a provider:
 
-- ``http``         the HTTP client for upstreams: pooled connections, deadlines, bounded responses
+- ``http``         the HTTP client for providers: pooled connections, deadlines, bounded responses
 - ``geventhttp``   what is changed in its library, geventhttpclient
 - ``sockets``      sends without waiting where the kernel has room, and receives without looking first
 - ``disconnects``  detects that a peer has closed its connection

@@ -1,4 +1,4 @@
-"""Detects that a peer has closed its connection: a client while we wait for an upstream, and an upstream while its connection
+"""Detects that a peer has closed its connection: a client while we wait for a provider, and a provider while its connection
 is idle in the pool. WSGI would report a client's disconnect only at our next write. Also stops waiting for a client's body.
 """
 

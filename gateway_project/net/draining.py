@@ -1,4 +1,4 @@
-"""The shutdown of a worker: ends the waits for upstreams early enough to settle, before the server closes all connections."""
+"""The shutdown of a worker: ends the waits for providers early enough to settle, before the server closes all connections."""
 
 from collections.abc import Callable
 from types import TracebackType

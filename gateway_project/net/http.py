@@ -1,4 +1,4 @@
-"""The HTTP client that sends completions to upstreams.
+"""The HTTP client that sends completions to providers.
 
 Built on geventhttpclient, which parses in C and hands over bytes as they arrive. Each event loop has a connection pool per
 origin. The library's errors become the classes below, by phase. The client follows no redirects, ignores the environment's
@@ -75,7 +75,7 @@ class ConnectionBroken(OutboundError):
 class Interrupted(OutboundError):
     """The gateway no longer waits. The caller of this module raises it in a wait, from outside."""
 
-    is_sent = True  # the upstream may have some of the request, so it may be working on it
+    is_sent = True  # the provider may have some of the request, so it may be working on it
 
 
 class ClientDisconnected(Interrupted):
@@ -188,7 +188,7 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
             connection.sendall(head)
             connection.sendall(body)
     except (ConnectionResetError, BrokenPipeError):
-        pass  # the upstream may have answered before it had read everything
+        pass  # the provider may have answered before it had read everything
     except BaseException:
         pool.release_socket(connection)
         raise
@@ -210,18 +210,18 @@ def _own_error(error: Exception) -> OutboundError:
 
 
 class AwaitedResponse(msgspec.Struct, eq=False):
-    """An upstream's response whose head may not have arrived: the request is sent, and nothing else is known."""
+    """A provider's response whose head may not have arrived: the request is sent, and nothing else is known."""
 
     _response: Response
     _begin_by: float
     _deadline: float
     _idle_seconds: int
 
-    def begin(self) -> "UpstreamResponse | None":
+    def begin(self) -> "BegunResponse | None":
         """Return the response once its head has arrived; None if it has not by the deadline to begin. Raises like ``wait``."""
         return self._wait(self._begin_by) if self._begin_by < self._deadline else self.wait()
 
-    def wait(self) -> "UpstreamResponse":
+    def wait(self) -> "BegunResponse":
         """Return the response once its head has arrived. Raises TimedOut or ConnectionBroken when it has closed it."""
         response = self._wait(self._deadline)
         if response is None:
@@ -229,13 +229,13 @@ class AwaitedResponse(msgspec.Struct, eq=False):
             raise TimedOut("no head")
         return response
 
-    def _wait(self, until: float) -> "UpstreamResponse | None":
+    def _wait(self, until: float) -> "BegunResponse | None":
         # One deadline until the head is complete: it may arrive a byte at a time.
         try:
             with SilentDeadline(until - time.monotonic()):
                 self._response.read_head()
                 coding = self._response.headers.get("content-encoding")
-                kind = CompressedResponse if coding and coding.strip().lower() in _CODINGS else UpstreamResponse
+                kind = CompressedResponse if coding and coding.strip().lower() in _CODINGS else BegunResponse
                 return kind(self._response, self._deadline, self._idle_seconds)
         except BaseException as error:
             self.close()
@@ -246,8 +246,8 @@ class AwaitedResponse(msgspec.Struct, eq=False):
         self._response.release()
 
 
-class UpstreamResponse(msgspec.Struct, eq=False):
-    """An upstream's response whose head has arrived."""
+class BegunResponse(msgspec.Struct, eq=False):
+    """A provider's response whose head has arrived."""
 
     _response: Response
     _deadline: float
@@ -270,7 +270,7 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         response = self._response
         while not response.is_complete and not response.body.strip():
             response.body.clear()
-            arrived = UpstreamResponse.read_some(self, self.idle_seconds)
+            arrived = BegunResponse.read_some(self, self.idle_seconds)
             if arrived is None:
                 raise TimedOut("idle")
             response.body.extend(arrived)
@@ -279,7 +279,7 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         """Return the whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
         response = self._response
         bytes_max = settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max
-        if response.is_complete and len(response.body) <= bytes_max and type(self) is UpstreamResponse:
+        if response.is_complete and len(response.body) <= bytes_max and type(self) is BegunResponse:
             return bytes(response.body)  # all of it came with its head
         body = bytearray()
         while data := self.read_some(self.idle_seconds):
@@ -314,7 +314,7 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         self._response.release()
 
 
-class CompressedResponse(UpstreamResponse):
+class CompressedResponse(BegunResponse):
     """A response in gzip or deflate. Its limits are those of what is in it."""
 
     _zlib: Any = msgspec.field(default_factory=lambda: zlib.decompressobj(_GZIP_OR_ZLIB))
@@ -323,7 +323,7 @@ class CompressedResponse(UpstreamResponse):
 
     def read_some(self, timeout_seconds: float) -> bytes | None:
         while not (found := self._decompress()):
-            arrived = UpstreamResponse.read_some(self, timeout_seconds)
+            arrived = BegunResponse.read_some(self, timeout_seconds)
             if arrived == b"" and self._has_begun and not self._zlib.eof:
                 if found := self._zlib.flush():  # what the limit of a read left inside of zlib
                     return bytes(found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-# An upstream may cut its text inside an emoji. Python's encoder writes half of a surrogate pair, msgspec's raises an error.
+# A provider may cut its text inside an emoji. Python's encoder writes half of a surrogate pair, msgspec's raises an error.
 _encode_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 

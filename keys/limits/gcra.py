@@ -48,7 +48,7 @@ def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1
 def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: int, owed: int = 0) -> tuple[datetime, int]:
     """Return ``full_at`` and ``owed`` after a request cost ``difference`` units more (or fewer) than was counted.
 
-    Both are at most an hour's allowance: false figures of an upstream must not block a key for years, nor overflow the time.
+    Both are at most an hour's allowance: false figures of a provider must not block a key for years, nor overflow the time.
     """
     difference = max(min(difference, _OWED_MAX * limit), -_OWED_MAX * limit)
     used = max(_used(now, limit, full_at, owed) + difference * _unit(limit), timedelta(0))

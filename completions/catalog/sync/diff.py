@@ -24,7 +24,7 @@ Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dol
 def compare(
     provider: str, listed: Mapping[str, ListedModel], models: Iterable[LanguageModel], routed: Collection[str]
 ) -> tuple[list[CatalogProposal], list[str]]:
-    """Compare a list with every model, ``with_price_and_routes``. ``routed`` are upstream names, disabled routes included.
+    """Compare a list with every model, ``with_price_and_routes``. ``routed`` are names of its routes, disabled ones included.
 
     Return the differences, which staff can approve, unsaved; and sentences about findings that cannot be approved.
     """

@@ -31,14 +31,14 @@ SETTLED_AFTER = ABANDONED_AFTER + SWEEP_INTERVAL + RECHECK_TIME  # after the las
 
 
 class Dispatched(Protocol):
-    """A completion that was sent to an upstream. It is asked when a checkpoint is written, and not at each event."""
+    """A completion that was sent to a provider. It is asked when a checkpoint is written, and not at each event."""
 
     @property
     def served_by(self) -> ServedBy: ...
 
 
 class Checkpoint(msgspec.Struct, eq=False):
-    """Bytes of text relayed so far, and what tells the route that serves them; both None until an upstream has begun."""
+    """Bytes of text relayed so far, and what tells the route that serves them; both None until a provider has begun."""
 
     relayed_bytes: int | None = None
     dispatched: Dispatched | None = None

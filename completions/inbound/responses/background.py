@@ -37,7 +37,7 @@ def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> b
     reply = compact_json.dumps(response)
     if dispatch.admitted.idempotency_key:
         idempotency.store_reply(completion, reply)
-    pool.release_connection()  # its upstream takes its time
+    pool.release_connection()  # its provider takes its time
     return reply
 
 

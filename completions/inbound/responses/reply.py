@@ -30,7 +30,7 @@ class ResponsesFormat(ReplyFormat):
     """Replies to one request, which repeat fields of it. ``called`` has its tools by their names in the chat request.
 
     With ``searches``, OpenAI may search the web: searches and citations of the reply are read, which they are not of other
-    upstreams. With ``encrypts_reasoning``, items of reasoning have ``encrypted_content`` for the caller to send back. With
+    providers. With ``encrypts_reasoning``, items of reasoning have ``encrypted_content`` for the caller to send back. With
     ``kept``, the response is to be stored, unless the account forbids that. With ``compacts``, its text is a summary.
     """
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from completions import estimates
 from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
-from completions.providers.error_body import UpstreamError
+from completions.providers.error_body import ProviderError
 from completions.providers.exchange import InBandError, UnusableResponse, in_band_error
 from completions.providers.reported_usage import MESSAGES, Report
 from completions.providers.sealed_reasoning import PlacedReasoning, Seal
@@ -257,7 +257,7 @@ def read_error(error: Fields) -> InBandError:
     """Return the exception for an error object that arrived with a 2xx status."""
     reason = str(error.get("message") or "")
     names = frozenset({str(error["type"])})
-    return InBandError(UpstreamError(reason, names=names), _status(STATUSES.get(error["type"], 500), reason))
+    return InBandError(ProviderError(reason, names=names), _status(STATUSES.get(error["type"], 500), reason))
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
-from completions.providers.error_body import UpstreamError
+from completions.providers.error_body import ProviderError
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.gemini.messages import callers_id
 from completions.providers.reported_usage import GEMINI, Report
@@ -116,7 +116,7 @@ def _checked(response: Fields) -> Fields:
     if error := response.get("error"):
         parsed = error_body.from_json(response)
         message = parsed.message or "an error without a message"
-        raise InBandError(UpstreamError(message, names=parsed.names), _error_status(error))
+        raise InBandError(ProviderError(message, names=parsed.names), _error_status(error))
     return response
 
 
@@ -166,7 +166,7 @@ def _finish_reason(response: Fields, *, has_calls: bool) -> tuple[str | None, st
         return None, ""
     ours, unknown = finish_reasons.read(theirs, finish_reasons.GEMINI)
     if ours == finish_reasons.FAILURE:
-        raise InBandError(UpstreamError(f"{theirs}: {candidate.get('finishMessage') or 'the model made no valid call'}"), 500)
+        raise InBandError(ProviderError(f"{theirs}: {candidate.get('finishMessage') or 'the model made no valid call'}"), 500)
     return "tool_calls" if ours == "stop" and has_calls else ours, unknown
 
 

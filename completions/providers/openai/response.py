@@ -248,7 +248,7 @@ def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> t
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:
     """Return the status that a refusal should have had: some send 400 for a wrong key or an unpaid bill; and no wait."""
-    error = error_body.parse(body) if status == 400 else error_body.UpstreamError()
+    error = error_body.parse(body) if status == 400 else error_body.ProviderError()
     if error.code == "invalid_api_key" or error.message.startswith("Incorrect API key"):
         return 401, ""
     return (402 if error.code in _BILLING_CODES else status), ""

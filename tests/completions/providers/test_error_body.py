@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from completions.providers import error_body
-from completions.providers.error_body import UpstreamError
+from completions.providers.error_body import ProviderError
 
 ERRORS_PAGE = Path(__file__).parents[3] / "docs/api/errors.md"
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted", "input": {}}
@@ -43,7 +43,7 @@ BODIES = {
 
 @pytest.mark.parametrize(("body", "expected"), BODIES.values(), ids=BODIES.keys())
 def test_error_is_found_in_every_shape(body, expected):
-    assert error_body.parse(json.dumps(body).encode()) == UpstreamError(*expected)
+    assert error_body.parse(json.dumps(body).encode()) == ProviderError(*expected)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_nesting_and_number_of_messages_are_bounded():
     ("code", "status"), [("400", 400), ("529", 529), ("200", None), ("3051", None), ("", None), ("x", None)]
 )
 def test_code_that_is_a_status(code, status):
-    assert UpstreamError("", code).status == status
+    assert ProviderError("", code).status == status
 
 
 def test_documented_codes_are_exactly_those_that_are_passed_on():
@@ -98,12 +98,12 @@ OVERFLOWS = [
 
 @pytest.mark.parametrize("message", OVERFLOWS)
 def test_overflow_is_told_by_words_where_there_is_no_code(message):
-    assert UpstreamError(message).caller_code == "context_length_exceeded"
+    assert ProviderError(message).caller_code == "context_length_exceeded"
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "invalid_api_key", "upstream_code", "400", "", "model_not_found"])
 def test_code_of_an_upstream_is_not_passed_on(code):
-    assert UpstreamError("no", code).caller_code is None
+    assert ProviderError("no", code).caller_code is None
 
 
 @pytest.mark.parametrize(

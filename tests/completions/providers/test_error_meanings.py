@@ -5,7 +5,7 @@ import json
 import pytest
 
 from completions.providers import error_body
-from completions.providers.error_body import UpstreamError
+from completions.providers.error_body import ProviderError
 from tests.chat import assert_error
 from tests.completions.routes import add
 from tests.completions.rows import ask, assert_released
@@ -208,7 +208,7 @@ TOO_LONG = {
 
 @pytest.mark.parametrize("message", TOO_LONG.values(), ids=TOO_LONG.keys())
 def test_a_prompt_that_is_too_long_is_told_by_words(message):
-    assert UpstreamError(message).caller_code == "context_length_exceeded"
+    assert ProviderError(message).caller_code == "context_length_exceeded"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ NOT_TOO_LONG = {
 
 @pytest.mark.parametrize("message", NOT_TOO_LONG.values(), ids=NOT_TOO_LONG.keys())
 def test_what_is_no_prompt_that_is_too_long(message):
-    assert UpstreamError(message).caller_code is None
+    assert ProviderError(message).caller_code is None
 
 
 def test_more_than_a_minutes_tokens_is_a_rate_whatever_its_status(api, large, upstream, settings):

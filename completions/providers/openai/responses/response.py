@@ -8,7 +8,7 @@ from typing import Any
 from completions.chat import Chunk, WholeReply
 from completions.pricing.usage import Usage
 from completions.providers import error_body, sealed_reasoning, wire
-from completions.providers.error_body import UpstreamError
+from completions.providers.error_body import ProviderError
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.reported_usage import Report
 from completions.providers.sealed_reasoning import PlacedReasoning, Seal
@@ -250,4 +250,4 @@ def read_error(error: Fields, usage: Usage | None = None) -> InBandError:
     message = parsed.message or f"it reports {json.dumps(error)[:200]}"
     is_about_request = parsed.caller_code or _ABOUT_REQUEST.search(parsed.code) or error.get("type") == "invalid_request_error"
     status = _STATUSES.get(parsed.code) or parsed.status or (400 if is_about_request else 500)
-    return InBandError(UpstreamError(message, parsed.code, parsed.param, parsed.names), status, usage)
+    return InBandError(ProviderError(message, parsed.code, parsed.param, parsed.names), status, usage)
