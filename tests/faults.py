@@ -29,8 +29,7 @@ PLACES = (
 _COLUMNS = (
     "Requests",
     "Whole replies",
-    "Free",
-    "Overcharged",
+    "Wrong",
     "Refused",
     "Refused within, s",
     "Pause, s",
@@ -59,8 +58,7 @@ class Figures:
 
     requests: int
     replies: int  # whole ones
-    free: int
-    overcharged: int
+    wrong: int  # whole ones without a charge, and completions charged more than their tokens cost
     refused: int
     refused_seconds: float | None = None  # how long the slowest hundredth of the refusals took
     pause_seconds: float | None = None  # the longest time within which nobody got a whole reply, though somebody asked
@@ -79,8 +77,8 @@ def combined(figures: Sequence[Figures]) -> Figures:
     """Return the figures of several runs of one test: the sums of what is counted, and the worst of what is measured."""
     columns = [[value for value in column if value is not None] for column in zip(*map(astuple, figures), strict=True)]
     worst = [max, max, min, max]
-    measured = [choose(column) if column else None for choose, column in zip(worst, columns[5:], strict=True)]
-    return Figures(*map(sum, columns[:5]), *measured)
+    measured = [choose(column) if column else None for choose, column in zip(worst, columns[4:], strict=True)]
+    return Figures(*map(sum, columns[:4]), *measured)
 
 
 def fault(place: str, what: str, then: str) -> pytest.MarkDecorator:

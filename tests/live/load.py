@@ -174,9 +174,8 @@ class Books:
         free = len(set(self.whole) - set(self.debits))
         refusals = sorted(call.replied_at - call.called_at for call in self.calls if call.status not in (200, None))
         refused_seconds = refusals[-1 - len(refusals) // 100] if refusals else None
-        return Figures(
-            len(self.calls), len(self.whole), free, len(self.overcharged), len(refusals), refused_seconds, self._pause_seconds()
-        )
+        wrong = free + len(self.overcharged)
+        return Figures(len(self.calls), len(self.whole), wrong, len(refusals), refused_seconds, self._pause_seconds())
 
     def refusals(self) -> str:
         counted = Counter(call.status for call in self.calls if call.status not in (200, None))
