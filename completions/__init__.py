@@ -6,9 +6,9 @@ import no app.
 
 The path of a request, module after module:
 
-    inbound.chat_completions.views -> inbound.completion_view -> request.schema -> catalog.eligibility
-          -> charging.admission (committed) -> relay.attempts -> providers -> relay.stream or relay.whole
-          -> relay.charge -> charging.resolution -> reply
+    inbound.completion_view -> request.schema -> catalog.eligibility -> charging.admission (committed)
+          -> relay.attempts -> providers -> relay.stream or relay.whole -> relay.charge
+          -> charging.resolution -> reply
 
 The layers, from top to bottom. A layer imports only layers below it; import-linter checks this, by pyproject.toml:
 

@@ -56,7 +56,7 @@ def _observe(tracer: Tracer, name: str, run: Callable[..., Any], *args: Any, **n
         return run(*args, **named)
 
 
-def _request(tracer: Tracer, complete: Callable[..., Any], view: Any, request: Any) -> Any:
+def _request(tracer: Tracer, post: Callable[..., Any], view: Any, request: Any, *args: Any, **named: Any) -> Any:
     plain = request._request
     carrier = {name: plain.META[key] for name, key in _HEADERS.items() if key in plain.META}
     route = metrics.route(plain)
@@ -68,7 +68,7 @@ def _request(tracer: Tracer, complete: Callable[..., Any], view: Any, request: A
     )
     _request_span.set(span)
     try:
-        response = complete(view, request)
+        response = post(view, request, *args, **named)
     except BaseException as error:
         status = getattr(error, "status", 500)
         span.set_attribute("http.response.status_code", status)

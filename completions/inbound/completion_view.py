@@ -213,7 +213,7 @@ class CompletionView(RequestView):
         return {self.fingerprinted_path: fields} if self.fingerprinted_path else fields
 
     @step("request")
-    def complete(self, request: Request) -> HttpResponseBase:
+    def post(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Return the reply to a request, whose body has not been read."""
         caller = request.user
         assert isinstance(caller, Caller)

@@ -83,15 +83,12 @@ class FormCompletion(CompletionView):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return schema.parse(RequestBody(fields, raw), pause)
 
-    def post(self, request: Request, caller: Caller, sent: bytes) -> HttpResponseBase:
-        return self.complete(request)
 
-
-_complete = FormCompletion.as_view()
+_post = FormCompletion.as_view()
 
 
 def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpResponseBase:
     """Return the reply in the API's format. The page has checked the CSRF token and the member's role."""
     sent = compact_json.dumps(fields)
     pool.release_connection()  # others need it while the provider works
-    return _complete(request, caller=caller, sent=sent)
+    return _post(request, caller=caller, sent=sent)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpResponse
-from django.http.response import HttpResponseBase
 from msgspec import structs
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,6 +28,14 @@ _COMPLETION_DESCRIPTION = (
 )
 
 
+@descriptions.completion(
+    "createChatCompletion",
+    "Generate a reply",
+    _COMPLETION_DESCRIPTION,
+    request=serializers.ChatCompletionRequest,
+    reply=serializers.ChatCompletion,
+    event=serializers.CHAT_COMPLETION_STREAM_EVENT,
+)
 class ChatCompletionsView(CompletionView):
     """One chat request, in OpenAI's language, which is also the gateway's own."""
 
@@ -39,17 +46,6 @@ class ChatCompletionsView(CompletionView):
         if chat.stream and clients.expects_usage(chat, self.request._request.META):
             return structs.replace(chat, include_usage=True, has_null_usage=False)
         return chat
-
-    @descriptions.completion(
-        "createChatCompletion",
-        "Generate a reply",
-        _COMPLETION_DESCRIPTION,
-        request=serializers.ChatCompletionRequest,
-        reply=serializers.ChatCompletion,
-        event=serializers.CHAT_COMPLETION_STREAM_EVENT,
-    )
-    def post(self, request: Request) -> HttpResponseBase:
-        return self.complete(request)
 
 
 class QuoteView(RequestView):

@@ -6,8 +6,6 @@ from array import array
 from collections.abc import Callable
 
 import msgspec
-from django.http.response import HttpResponseBase
-from rest_framework.request import Request
 
 from completions.chat import ChatRequest, WholeReply
 from completions.inbound import descriptions
@@ -54,6 +52,7 @@ def _as_base64(vector: "array[float]") -> str:
     return base64.b64encode(numbers.tobytes()).decode()
 
 
+@descriptions.completion("createEmbedding", "Create embeddings", _DESCRIPTION, request=EmbeddingRequest, reply=EmbeddingList)
 class EmbeddingsView(CompletionView):
     """One request for embeddings. It goes the way of every completion."""
 
@@ -64,9 +63,3 @@ class EmbeddingsView(CompletionView):
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return embeddings_request.parse(fields, raw, pause)
-
-    @descriptions.completion(
-        "createEmbedding", "Create embeddings", _DESCRIPTION, request=EmbeddingRequest, reply=EmbeddingList
-    )
-    def post(self, request: Request) -> HttpResponseBase:
-        return self.complete(request)

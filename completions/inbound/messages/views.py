@@ -54,6 +54,15 @@ class _ReadsMessages(_AnthropicReplies):
         return request
 
 
+@descriptions.completion(
+    "createMessage",
+    "Generate a reply, in Anthropic's Messages",
+    _DESCRIPTION,
+    request=serializers.MessageRequest,
+    reply=serializers.Message,
+    event=serializers.STREAM_EVENT,
+    headers=[descriptions.MAX_TOKENS],
+)
 class MessagesView(_ReadsMessages, CompletionView):
     """One request in the language of Anthropic's Messages. It goes the way of every completion."""
 
@@ -65,18 +74,6 @@ class MessagesView(_ReadsMessages, CompletionView):
         if names := tools.long_names(fields.get("tools") or []):
             self.reply_format = reply.MessagesFormat(names)
         return request
-
-    @descriptions.completion(
-        "createMessage",
-        "Generate a reply, in Anthropic's Messages",
-        _DESCRIPTION,
-        request=serializers.MessageRequest,
-        reply=serializers.Message,
-        event=serializers.STREAM_EVENT,
-        headers=[descriptions.MAX_TOKENS],
-    )
-    def post(self, request: Request) -> HttpResponseBase:
-        return self.complete(request)
 
 
 class MessageQuoteView(_ReadsMessages):

@@ -203,9 +203,9 @@ class ResponsesView(_ReadsResponses, CompletionView):
         reply=serializers.ModelResponse,
         event=serializers.STREAM_EVENT,
     )
-    def post(self, request: Request) -> HttpResponseBase:
+    def post(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         with self.in_memory:
-            return self.complete(request)
+            return super().post(request, *args, **kwargs)
 
 
 class CompactionView(ResponsesView):
@@ -238,9 +238,8 @@ class CompactionView(ResponsesView):
         request=serializers.ModelResponseRequest,
         reply=serializers.CompactedResponse,
     )
-    def post(self, request: Request) -> HttpResponseBase:
-        with self.in_memory:
-            return self.complete(request)
+    def post(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return super().post(request, *args, **kwargs)
 
 
 class ResponseQuoteView(_ReadsResponses):

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from inspect import isclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.urls import get_resolver
 from django.utils.module_loading import autodiscover_modules
 from django.views.decorators.http import require_safe
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema_view
 from drf_spectacular.utils import extend_schema as apply_schema
 
 from gateway_project import errors
@@ -27,7 +28,10 @@ _described: list[tuple[Callable[..., Any], dict[str, Any]]] = []
 
 
 def extend_schema(**description: Any) -> Callable[[View], View]:
-    """Keep what drf-spectacular's decorator of this name is called with when the description is made: it loads much."""
+    """Keep what drf-spectacular's decorator of this name is called with when the description is made: it loads much.
+
+    A class has the description of its ``post``, which it inherits.
+    """
 
     def keep(view: View) -> View:
         _described.append((view, description))
@@ -54,7 +58,8 @@ def _rendered_document(*addresses: str) -> bytes:
     autodiscover_modules("openapi")  # of the apps: they register security schemes and descriptions of fields
     while _described:
         view, description = _described.pop(0)
-        apply_schema(**description)(view)
+        apply = apply_schema(**description)
+        extend_schema_view(post=apply)(view) if isclass(view) else apply(view)
 
     def render() -> bytes:
         document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
