@@ -72,7 +72,7 @@ agents: $(VENV)/installed  ## Let coding agents of today work through a gateway,
 
 lock: $(VENV)/installed-dev  ## Pin all requirements with hashes: ARGS=--upgrade takes newer versions
 	$(COMPILE) $(ARGS) --extra local -o requirements.txt
-	$(COMPILE) $(ARGS) --extra local --extra tracing --extra dev -c requirements.txt -o requirements-dev.txt
+	$(COMPILE) $(ARGS) --extra local --extra tracing --extra google --extra aws --extra azure --extra dev -c requirements.txt -o requirements-dev.txt
 	$(COMPILE) $(ARGS) --no-strip-extras -c requirements.txt -o deploy/requirements.txt
 
 wheel: $(VENV)/installed  ## Build the wheel into dist/, with the hash-locked list that installs it

@@ -4,10 +4,10 @@
 
 import math
 from array import array
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
 import msgspec
@@ -276,6 +276,42 @@ class ModelRules(msgspec.Struct, frozen=True):
 NO_RULES = ModelRules()
 
 
+class Proof(Protocol):
+    """What proves to a provider who asks: an access key that expires, or a signer."""
+
+    @property
+    def secret(self) -> str: ...
+
+    def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
+        """Return the headers that prove it for exactly this request."""
+
+
+class Credential(Protocol):
+    """Has a proof while there is one. ``completions.providers.access.keeper`` keeps it."""
+
+    def proof(self) -> Proof:
+        """Raises CredentialUnavailable."""
+
+    def renew(self, refused: Proof) -> bool:
+        """Return whether there is another proof now than the one that the provider refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the requests of a route go: for a whole reply and for a stream, with headers that include the provider's key.
+
+    ``credential``: the key is another one from time to time, and not among the headers. ``instead_of_model``: the fields of
+    a body whose address has the model's name.
+    """
+
+    url: str = ""
+    stream_url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    credential: Credential | None = None
+    instead_of_model: Mapping[str, str] | None = None
+    lacks: frozenset[str] = frozenset()  # of ``platforms.LACKS``
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One way to reach a model: a provider, and the model's name there. ``kind`` is that of its adapter."""
@@ -296,6 +332,7 @@ class Route:
     probed_from: float = 0.0  # by the monotonic clock: then it may be, at the earliest
     cancels: bool = False  # the provider stops charging when the connection is closed
     rules: ModelRules = NO_RULES
+    target: Target = Target()
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +383,7 @@ class ResponseHead(msgspec.Struct):
     patience: Deadline | None = None
     served_tier: str | None = None
     unrated_tier: str = ""
+    proof: Proof | None = None  # that was shown
 
 
 # Told how many seconds a read of a stream occupied the process, it may wait before the next one.

@@ -86,14 +86,14 @@ class ProviderAdmin(ShowsMeasurements):
     search_fields = ("slug", "base_url")
     ordering = ("slug",)
     fields = (
-        *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled"),
+        *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "access", "is_enabled"),
         "passes_unknown_fields",
         *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "cancels", "sync", "own_list"),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
-        # Only a catalog file sets the variable: staff could otherwise send any secret of the environment to any host.
-        fixed = ("key", "api_key_env", "own_list")
+        # Only a catalog file sets these: staff could otherwise send any secret of the environment, or of a cloud, to any host.
+        fixed = ("key", "api_key_env", "access", "own_list")
         return (*fixed, "slug", "kind") if obj else fixed
 
     def get_fields(self, request: HttpRequest, obj: Provider | None = None) -> Any:

@@ -10,6 +10,7 @@ from completions.catalog import rules
 from completions.models import LanguageModel, ModelKind, Price, Provider, ProviderPrice, Route
 from completions.pricing import meters, rates
 from completions.pricing.rates import RateSheet
+from completions.providers.access import keeper
 from gateway_project.text import dollars
 
 _DEADLINE = "Leave empty for the gateway's setting."
@@ -31,7 +32,7 @@ class ProviderForm(forms.ModelForm):
 
     class Meta:
         model = Provider
-        exclude = ("base_url", "sealed_api_key")
+        exclude = ("base_url", "sealed_api_key", "access")
         help_texts = {
             "api_key_env": "The environment variable with the key, if it is not stored here.",
             "connect_seconds": _DEADLINE,
@@ -76,6 +77,8 @@ class ProviderForm(forms.ModelForm):
         has_key = bool(self.instance.api_key_env or self.instance.sealed_api_key and not cleaned.get("forget_api_key"))
         if self._changes_address(cleaned) and has_key and not cleaned.get("api_key"):
             self.add_error("api_key", "The key was given for another address. Enter the one for this address.")
+        if self._changes_address(cleaned) and self.instance.access.get("auth", {}).get("type") in keeper.SOURCES:
+            self.add_error("base_url", "A cloud's credential goes to the address in the catalog file. Change it there.")
         if not self.errors:
             self._set_fields(cleaned)
         return cleaned

@@ -262,15 +262,16 @@ def offer_of(model: models.LanguageModel, price: models.Price, offered: Iterable
 
 
 def _route(route: models.Route) -> chat.Route:
-    provider = route.provider
+    provider, adapter = route.provider, providers.ADAPTERS[route.adapter]
+    base_url, api_key = provider.base_url.rstrip("/"), provider.read_api_key()
     # Both are of ``with_price_and_routes``.
     open_time, refused_time = getattr(route, "open_time", None), getattr(route, "refused_time", None)
     return chat.Route(
         id=route.pk,
         provider_slug=provider.pk,
         kind=route.adapter,
-        base_url=provider.base_url.rstrip("/"),
-        api_key=provider.read_api_key(),
+        base_url=base_url,
+        api_key=api_key,
         upstream_model=route.upstream_model,
         deadlines=Deadlines(
             connect_seconds=provider.connect_seconds or settings.UPSTREAM_CONNECT_SECONDS,
@@ -288,4 +289,5 @@ def _route(route: models.Route) -> chat.Route:
         probed_from=time.monotonic() + PROBE_SECONDS - refused_time.total_seconds() if refused_time else 0.0,
         cancels=provider.cancels,
         rules=model_rules.of_route(route.adapter, provider.base_url, route.upstream_model, route.rules),
+        target=adapter.target(provider.pk, base_url, api_key, provider.access, route.upstream_model),
     )

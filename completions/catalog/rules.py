@@ -3,6 +3,7 @@
 import re
 
 from completions.models import Provider, Route
+from completions.providers.access import endpoints
 from gateway_project.net import addresses
 from gateway_project.text import web_addresses
 
@@ -24,6 +25,8 @@ def clean_base_url(url: str) -> str:
         raise ValueError("must not carry a user name or password")
     if "?" in url or "#" in url:
         raise ValueError("must end with its path: no query and no fragment")
+    if set("{}") & set(url.replace("{model}", "")) or "{" in parts.netloc:
+        raise ValueError("must have no braces but in {model}, which stands for the model's name, behind the host")
     if not url.isprintable() or " " in url or len(url) > 200:
         raise ValueError("must be at most 200 characters without spaces")
     addresses.check_host(parts.hostname or "")
@@ -37,6 +40,63 @@ def clean_api_key_env(name: str) -> str:
     if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
         raise ValueError("names a secret of the gateway itself, which no provider may be sent")
     return name
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.$-]{0,63}")
+_VALUE_CHARACTERS_MAX = 500
+_ENTRIES_MAX = 20
+# Headers that the gateway sets, and those that prove who asks: these are for ``auth``, which keeps them out of files and pages.
+_OWN_HEADERS = {
+    *("accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding", "user-agent"),
+}
+_KEY_NAMES = {
+    *("authorization", "api-key", "apikey", "api_key", "key", "access_key", "access_token", "token", "sig", "signature"),
+    *("x-api-key", "x-goog-api-key", "cookie", "proxy-authorization", "x-amz-security-token", "subscription-key"),
+}
+
+
+def clean_headers(headers: dict[str, str]) -> dict[str, str]:
+    """Return headers that are sent with each request. Raises ValueError, which does not repeat a value."""
+    for name in headers:
+        if name.lower() in _OWN_HEADERS:
+            raise ValueError(f"has {name}, which the gateway sets itself")
+    return _clean_entries(headers)
+
+
+def clean_query(query: dict[str, str]) -> dict[str, str]:
+    """Return what is appended to each address. Raises ValueError, which does not repeat a value."""
+    return _clean_entries(query)
+
+
+def clean_key_header(name: str) -> str:
+    """Return the name of a header that carries a key. Raises ValueError."""
+    if not _NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+        raise ValueError("must be the name of a header, such as api-key, and none that the gateway sets itself")
+    return name
+
+
+def _clean_entries(entries: dict[str, str]) -> dict[str, str]:
+    if len(entries) > _ENTRIES_MAX:
+        raise ValueError(f"has more than {_ENTRIES_MAX} entries")
+    for name, value in entries.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"has {name!r}, which is no name")
+        if name.lower() in _KEY_NAMES:
+            raise ValueError(f"has {name}, which carries a key: write it as auth, and put the key into an environment variable")
+        if not value.isascii() or not value.isprintable() or not 0 < len(value) <= _VALUE_CHARACTERS_MAX:
+            raise ValueError(f"has {name} with a value that is not 1 to {_VALUE_CHARACTERS_MAX} printable ASCII characters")
+    return entries
+
+
+def clean_paths(paths: dict[str, str]) -> dict[str, str]:
+    """Return the paths of APIs below the base URL, by the names of endpoints. Raises ValueError."""
+    for name, path in paths.items():
+        if name not in endpoints.PATHS:
+            raise ValueError(f"has {name}; known are {', '.join(endpoints.PATHS)}")
+        is_line = path.isascii() and path.isprintable() and not set(" #") & set(path) and len(path) <= 300
+        if not is_line or not path.startswith("/") or set("{}") & set(path.replace("{model}", "")):
+            raise ValueError(f"has {name} that is no path: it begins with / and has no spaces, and no braces but in {{model}}")
+    return paths
 
 
 def check_api(api: str, provider_kind: str, *, is_embedding: bool) -> None:

@@ -19,6 +19,7 @@ from completions.catalog import markup, rules
 from completions.models import Category, ModelKind, Provider, Route
 from completions.pricing import meters, rates
 from completions.pricing.rates import Rate, RateSheet
+from completions.providers.access import platforms
 
 Columns = dict[str, Any]  # column -> value
 IMAGE_TOKENS_MAX = 6_000  # of a model whose table does not say
@@ -103,15 +104,78 @@ class ProviderTable(_Table):
     @property
     def columns(self) -> Columns:
         """The columns of the provider, with the defaults of what only one with an address has."""
-        return {**HttpProviderTable.model_construct(base_url="").model_dump(), **self.model_dump()}
+        return {**HttpProviderTable.model_construct(base_url="").columns, **self.model_dump()}
+
+
+_Variable = Annotated[str, pydantic.AfterValidator(rules.clean_api_key_env)]
+# What each type of ``auth`` may state beside ``env``, the variable with the key; and what it must state.
+_AUTH_FIELDS = {
+    "bearer": (),
+    "header": ("name",),
+    "google": (),
+    "aws": ("region", "service"),
+    "azure": ("tenant_id", "client_id", "scope"),
+}
+_AUTH_REQUIRED = {"header": ("name",), "aws": ("region", "service")}
+
+
+class AuthTable(_Table):
+    """``auth``: what proves to a provider who asks, where that is not the key in the header of its kind."""
+
+    type: Annotated[str, _one_of(_AUTH_FIELDS)]
+    env: _Variable = ""
+    name: Annotated[str, pydantic.AfterValidator(rules.clean_key_header)] | None = None
+    region: Annotated[str, _text(50)] | None = None
+    service: Annotated[str, _text(50)] | None = None
+    tenant_id: Annotated[str, _text(100)] | None = None
+    client_id: Annotated[str, _text(100)] | None = None
+    scope: Annotated[str, _text(200)] | None = None
+
+    @property
+    def stated(self) -> dict[str, str]:
+        return self.model_dump(exclude={"env"}, exclude_none=True)
 
 
 class HttpProviderTable(ProviderTable):
-    """[providers.NAME] of every other kind. A field is a column of ``Provider``, and belongs to ``forms.ProviderForm``, too."""
+    """[providers.NAME] of every other kind. ``auth``, ``headers`` and what follows are the column ``access`` of ``Provider``;
+    every other field is a column, and belongs to ``forms.ProviderForm``, too.
+    """
 
     base_url: Annotated[str, pydantic.AfterValidator(rules.clean_base_url)]
-    api_key_env: Annotated[str, pydantic.AfterValidator(rules.clean_api_key_env)] = ""
+    api_key_env: _Variable = ""
     passes_unknown_fields: bool = False
+    auth: AuthTable | None = None
+    headers: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_headers)] = {}
+    query: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_query)] = {}
+    paths: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_paths)] = {}
+    platform: Annotated[str, _one_of(platforms.PLATFORMS)] | None = None
+
+    @pydantic.field_validator("auth")
+    @classmethod
+    def _is_complete(cls, auth: AuthTable, info: pydantic.ValidationInfo) -> AuthTable:
+        known = platforms.signing(info.data.get("base_url", "")) if auth.type == "aws" else {}
+        auth = auth.model_copy(update={name: value for name, value in known.items() if getattr(auth, name) is None})
+        for name in auth.stated.keys() - {"type", *_AUTH_FIELDS[auth.type]}:
+            raise ValueError(f"of the type {auth.type} has no {name}")
+        for name in _AUTH_REQUIRED.get(auth.type, ()):
+            if name not in auth.stated and not (auth.env and auth.type == "aws"):
+                raise ValueError(f"of the type {auth.type} needs {name}")
+        if auth.env and info.data.get("api_key_env"):
+            raise ValueError("has env beside api_key_env: write one of them")
+        if auth.type == "azure" and auth.env and not (auth.tenant_id and auth.client_id):
+            raise ValueError("of the type azure with env, the secret of an application, needs tenant_id and client_id")
+        return auth
+
+    @property
+    def columns(self) -> Columns:
+        columns = self.model_dump(exclude={"auth", *_ACCESS})
+        access = {name: value for name in _ACCESS if (value := getattr(self, name))}
+        if self.auth:
+            access["auth"], columns["api_key_env"] = self.auth.stated, self.auth.env or self.api_key_env
+        return {**columns, "access": access}
+
+
+_ACCESS = ("headers", "query", "paths", "platform")
 
 
 _Threshold = Annotated[int, _between_1_and(rates.ABOVE_MAX)]
@@ -478,6 +542,8 @@ def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> typ
             return About
         case ["providers", _]:
             return ProviderTable if tagged[2] == "echo" else HttpProviderTable
+        case ["providers", _, "auth"]:
+            return AuthTable
         case ["models", _]:
             return ModelTable
         case ["models", _, "routes", _]:

@@ -1,5 +1,6 @@
 """Providers and their lists, language models and their other names, dated prices, and routes."""
 
+import json
 import os
 from collections.abc import Iterator
 from datetime import datetime
@@ -43,6 +44,12 @@ class Provider(models.Model):
     base_url = models.URLField(blank=True)
     api_key_env = models.CharField(max_length=100, blank=True, help_text="The environment variable that holds the key.")
     sealed_api_key = models.TextField(blank=True, editable=False, help_text="The key, encrypted at rest.")
+    access = models.JSONField(
+        default=dict,
+        db_default={},
+        editable=False,
+        help_text="What a catalog file says in auth, headers, query, paths and platform.",
+    )
     is_enabled = models.BooleanField(default=True)
     connect_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the gateway's settings say.")
     first_byte_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the settings say.")
@@ -127,8 +134,9 @@ class Provider(models.Model):
 
     @property
     def key_fingerprint(self) -> str:
-        """A keyed hash of address and key. It changes with either and reveals neither."""
-        parts = (self.kind, self.base_url, self.sealed_api_key or self.key_in_environment)
+        """A keyed hash of address, access and key. It changes with each and reveals none."""
+        parts = [self.kind, self.base_url, self.sealed_api_key or self.key_in_environment]
+        parts += [json.dumps(self.access, sort_keys=True)] if self.access else []
         return salted_hmac("completions.Provider.key_fingerprint", "\x00".join(parts), algorithm="sha256").hexdigest()
 
     @property

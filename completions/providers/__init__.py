@@ -8,7 +8,7 @@ base            Adapter, ProviderFailed, and the errors that the caller sees
 adapters        the adapters of chat, one for each wire format
 embeddings      the adapters of embeddings
 http_adapter    an Adapter that asks over HTTP
-endpoints       where a request to a provider goes, and with which headers
+access          a folder: where a request to a provider goes, with which headers and which credential
 exchange        one HTTP request to a provider: deadlines, and failures in one form; used by all adapters
 reading         a whole response, or events of a stream: heartbeats, bounds, what is forgiven; used by all adapters
 error_body      what a provider says about an error, in any of its shapes

@@ -3,7 +3,8 @@
 from functools import partial
 
 from completions.chat import Call, ChatRequest
-from completions.providers import endpoints, exchange, reading, reported_usage, sealed_reasoning
+from completions.providers import exchange, reading, reported_usage, sealed_reasoning
+from completions.providers.access import endpoints
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import response as anthropic_response
 from completions.providers.anthropic import untranslated

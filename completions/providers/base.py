@@ -1,11 +1,12 @@
 """The interface of a provider: reply whole, reply in chunks, and fail in one way."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from functools import partial
+from typing import Any
 
-from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, Target, WholeReply
 from completions.request.fields import refuse
 from gateway_project import errors
 
@@ -18,10 +19,14 @@ class FailureKind(Enum):
     SILENT = (
         "this provider has the request and does not begin to answer: try another route, although it may charge for this one"
     )
+    CREDENTIAL_RENEWED = "it refused a credential that has a successor now: ask it once more"
     LOCAL_FAULT = "this host cannot connect to this provider, which says nothing about it: try another route"
     INVALID_REQUEST = "no provider would answer this request"
     SHUTTING_DOWN = "this worker is being stopped"
     CLIENT_DISCONNECTED = "the client no longer waits for a reply"
+
+
+NO_CREDENTIAL = 0  # instead of a status, of a provider that could not be asked
 
 
 @dataclass(eq=False, repr=False)
@@ -32,7 +37,8 @@ class ProviderFailed(Exception):
     the start; or it had the request until a deadline that ends all waiting. Then inference began, and no other one is asked.
     ``is_cut_off``: it had begun, and the gateway closed the connection at a deadline or a bound, so it may have gone on.
     ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the provider's
-    Retry-After, if it gave one. ``key_refusal`` is the provider's status and reason where it refuses our key or account.
+    Retry-After, if it gave one. ``key_refusal`` is the provider's status and reason where it refuses our key or account,
+    or NO_CREDENTIAL and why there is none.
     ``is_scripted``: the request told the provider to fail, which says nothing about the provider.
     ``status`` is the provider's, if it sent one. ``reason`` may be kept: without one it is what the caller is told, unless that
     has the provider's words about the request.
@@ -66,6 +72,10 @@ class Adapter:
     preamble_tokens_max = 0
     speaks_messages = False
     speaks_responses = False
+
+    def target(self, provider: str, base_url: str, api_key: str, access: Mapping[str, Any], model: str) -> Target:
+        """Return where a model at a provider is asked, whose ``access`` is that of its row in the catalog."""
+        return Target()
 
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""

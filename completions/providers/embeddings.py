@@ -13,7 +13,8 @@ from django.conf import settings
 
 from completions.chat import Call, ChatRequest, Inputs, WholeReply
 from completions.pricing.usage import Usage
-from completions.providers import endpoints, reading, reported_usage
+from completions.providers import reading, reported_usage
+from completions.providers.access import endpoints
 from completions.providers.base import Adapter
 from completions.providers.exchange import UnusableResponse
 from completions.providers.gemini import response as gemini_response

@@ -149,7 +149,8 @@ def _plain(name: str) -> str:
 KEY_TEXT_BYTES_MAX = 2_000  # of a body: a message and a code are at its start
 
 _ABOUT_US = re.compile(
-    r"api[ _-]?key|credential|authenticat|unauthori[sz]ed|account|organi[sz]ation|project|billing|suspend|deactivated"
+    r"(?:api|access)[ _-]?key|access[ _-]?token|security token|signature"
+    r"|credential|authenticat|unauthori[sz]ed|account|organi[sz]ation|project|billing|suspend|deactivated"
     r"|permission|country|region|location",
     re.IGNORECASE,
 )

@@ -3,9 +3,11 @@
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -15,6 +17,7 @@ from django.conf import settings
 from completions.chat import Call, Chunk
 from completions.pricing.usage import Usage
 from completions.providers import base, error_body, error_meanings, masking, sse
+from completions.providers.access.keeper import CredentialUnavailable
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import ProviderError
 from completions.request.fields import Fields
@@ -29,6 +32,7 @@ _MESSAGE_CHARACTERS_MAX = 300
 _READ_CHARACTERS_MAX = 2_000  # of a message, to find its first printable ones
 _PARAM = re.compile(r"[A-Za-z_][\w.\[\]-]{0,99}", re.ASCII)  # the path of a field
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
+_CLOCK_MINUTES = 3  # wrong by this much is worth a word: clouds allow five, or less
 _REQUEST_ID = re.compile(r"[!-~]{1,100}")
 
 # Maps a refusal's status and body to the status it should have had, and to the seconds to wait as text ("" for none).
@@ -105,7 +109,6 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
 @step("post")
 def post(
     call: Call,
-    url: str,
     headers: dict[str, str],
     build_body: Callable[[], Fields],
     *,
@@ -113,8 +116,9 @@ def post(
     interpret: RefusalInterpreter,
 ) -> Posted:
     """Send the built body as JSON. Raises ProviderFailed."""
-    head = call.head  # not that of an earlier attempt
-    head.has_arrived, head.request_id, head.served_tier, head.unrated_tier = False, None, None, ""
+    head, target = call.head, call.route.target  # not the head of an earlier attempt
+    head.has_arrived, head.request_id, head.served_tier, head.unrated_tier, head.proof = False, None, None, "", None
+    url = target.stream_url if stream else target.url
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, "Accept-Encoding": http.ACCEPTED_CODING, **headers}
     try:
@@ -122,9 +126,14 @@ def post(
             body = compact_json.dumps(build_body())
         call.request.body.release()  # nothing may keep its parts now: the wait for the provider may take minutes
         call.opened_seals.clear()
+        if target.credential is not None:
+            head.proof = target.credential.proof()
+            headers.update(head.proof.headers("POST", url, body))
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
     except http.OutboundError as error:
         raise provider_failure(call, error, provider_worked=False) from error
+    except CredentialUnavailable as error:
+        raise _without_credential(call, str(error)) from error
     return Posted(call, awaited, interpret)
 
 
@@ -162,7 +171,7 @@ def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpr
     status = provider_error.meant_status(status)
     location = response.header("location") if 300 <= response.status < 400 else ""
     words = f"it redirects to {location}" if location else provider_error.reason
-    words = words or f"no reason given ({_kind(response, body)})"
+    words = (words or f"no reason given ({_kind(response, body)})") + _clock_words(status, response)
     reason, kept_reason = _reasons(call, words, response.status, "provider %s answered %s: %s", response.status)
     waits = response.header("retry-after") or wait_seconds
     wait = int(waits) if waits.isascii() and waits.isdigit() and len(waits) < 10 else None  # no date: clocks differ
@@ -171,15 +180,31 @@ def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpr
     if response.header("x-should-retry").strip().lower() == "false":
         error.headers["x-should-retry"] = "false"
         kind = FailureKind.ROUTE_UNUSABLE if kind is FailureKind.RETRYABLE else kind
+    key_refusal = _key_refusal(status, body[: error_meanings.KEY_TEXT_BYTES_MAX].decode(errors="replace"), reason)
+    if key_refusal and _is_renewed(call):
+        kind, key_refusal = FailureKind.CREDENTIAL_RENEWED, None
     return ProviderFailed(
         error,
         provider_worked=False,
         kind=kind,
         wait_seconds=wait,
-        key_refusal=_key_refusal(status, body[: error_meanings.KEY_TEXT_BYTES_MAX].decode(errors="replace"), reason),
+        key_refusal=key_refusal,
         status=response.status,
         reason=kept_reason,
     )
+
+
+def _without_credential(call: Call, reason: str) -> ProviderFailed:
+    """Return the failure of a request that was not sent, because nothing could be shown with it."""
+    reason, kept_reason = _reasons(call, reason, None, "provider %s was not asked (%s): %s", "no credential")
+    refusal = base.NO_CREDENTIAL, reason
+    return ProviderFailed(base.refusing(), provider_worked=False, key_refusal=refusal, reason=kept_reason)
+
+
+def _is_renewed(call: Call) -> bool:
+    """Return whether a credential that was refused has a successor, to be tried once. One that probes a refusal has none."""
+    credential, proof = call.route.target.credential, call.head.proof
+    return bool(credential and proof and not call.route.is_key_refused and credential.renew(proof))
 
 
 def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
@@ -200,6 +225,18 @@ def _caller_param(call: Call, param: str) -> str | None:
     if name in ("max_tokens", "max_completion_tokens"):  # it may have been sent by its other name
         name = call.request.max_tokens_field
     return name + rest if name in call.request.fields else None
+
+
+def _clock_words(status: int, response: http.BegunResponse) -> str:
+    """Return how wrong our clock is by that of a provider that does not accept our key: signatures and keys have times."""
+    try:
+        theirs = parsedate_to_datetime(response.header("date")).timestamp() if status in (401, 403) else 0.0
+    except ValueError:
+        return ""
+    minutes = round((time.time() - theirs) / 60)
+    if not theirs or abs(minutes) < _CLOCK_MINUTES:
+        return ""
+    return f" (the clock of this host is {abs(minutes)} minutes {'ahead of' if minutes > 0 else 'behind'} the provider's)"
 
 
 def _kind(response: http.BegunResponse, body: bytes) -> str:
@@ -226,7 +263,7 @@ def _reasons(call: Call, words: str, status: int | None, line: str, ended: objec
 def _printable(call: Call, text: str) -> str:
     one_line = " ".join(text[:_READ_CHARACTERS_MAX].split())
     printable = "".join(character for character in one_line if character.isprintable())
-    return masking.mask_keys(printable, call.route.api_key)
+    return masking.mask_keys(printable, call.head.proof.secret if call.head.proof else call.route.api_key)
 
 
 _QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")

@@ -1,12 +1,13 @@
 """An adapter of a provider that is asked over HTTP: a wire format adds how it is asked, and what reads its replies."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from typing import Any
 
-from completions.chat import Call, Chunk, WholeReply
+from completions.chat import Call, Chunk, Target, WholeReply
 from completions.providers import exchange, reading
+from completions.providers.access.endpoints import Endpoint
 from completions.providers.base import Adapter
-from completions.providers.endpoints import Endpoint
 from completions.request.fields import Fields
 
 
@@ -16,6 +17,9 @@ class HttpAdapter(Adapter):
     # model and tool_choice (docs.anthropic.com/en/docs/tool-use-pricing-and-tokens), and says that a JSON schema adds more;
     # Gemini's says nothing. The rest is for models to come.
     preamble_tokens_max = 1_024
+
+    def target(self, provider: str, base_url: str, api_key: str, access: Mapping[str, Any], model: str) -> Target:
+        return self.endpoint.target(provider, base_url, api_key, access, model)
 
     def switches_reasoning_off(self, call: Call) -> bool:
         raise NotImplementedError
@@ -34,13 +38,20 @@ class HttpAdapter(Adapter):
 
     def post(self, call: Call, *, stream: bool, headers: dict[str, str] | None = None) -> exchange.Posted:
         """Send a request with the provider's key, and with further headers. Raises ProviderFailed."""
-        route = call.route
-        url, key = self.endpoint.address(route.base_url, route.api_key, route.upstream_model, stream=stream)
-        build_body, headers = partial(self.body, call, stream=stream), {**(headers or {}), **key}
-        return exchange.post(call, url, headers, build_body, stream=stream, interpret=self.read_refusal)
+        target, build_body = call.route.target, partial(self.body, call, stream=stream)
+        if target.instead_of_model is not None:
+            build_body = partial(_without_model, build_body, target.instead_of_model)
+        headers = {**headers, **target.headers} if headers else {**target.headers}
+        return exchange.post(call, headers, build_body, stream=stream, interpret=self.read_refusal)
 
     def complete(self, call: Call) -> WholeReply:
         return reading.read_whole(self.post(call, stream=False), *self.readers(call, stream=False))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         return reading.read_stream(partial(self.post, call, stream=True), *self.readers(call, stream=True))
+
+
+def _without_model(build_body: Callable[[], Fields], fields: Mapping[str, str]) -> Fields:
+    body = {**build_body(), **fields}
+    del body["model"]
+    return body

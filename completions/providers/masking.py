@@ -13,7 +13,8 @@ _SCHEME = r"(?:(?<!\w)\w++://)?"
 _KEY_PREFIX = r"(?:sk|pk|rk|gsk|xai|pplx|nvapi|csk|tgp|fw|hf|r8)[-_]"
 _KEYS = re.compile(
     # A key of a well-known form, one that its provider has masked in the middle, and what stands behind "Bearer".
-    rf"\b{_KEY_PREFIX}[\w-]{{10,}}|\bAIza[\w-]{{10,}}|\bBearer [\w.~+/-]{{8,}}=*"
+    rf"\b{_KEY_PREFIX}[\w-]{{10,}}|\bAIza[\w-]{{10,}}|\b(?:ya29\.|eyJ)[\w.-]{{10,}}"
+    rf"|\bA[KS]IA[A-Z0-9]{{12,}}|\bBearer [\w.~+/-]{{8,}}=*"
     rf"|(?:(?<![\w-])[\w-]++)?\*{{3,}}[\w*-]*|\b{_KEY_PREFIX}[\w-]*+(?:\.{{2,}}|…)[\w-]*",
     re.IGNORECASE,
 )

@@ -84,6 +84,8 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
                 if error.unread_bytes or not _may_ask_another(dispatch):
                     raise
                 dispatch.abandon(error)
+            elif error.kind is FailureKind.CREDENTIAL_RENEWED and earlier is None:
+                calls.appendleft(call)
             elif error.kind is FailureKind.RETRYABLE and earlier is None:
                 calls.append(call)
             failures[call.route.id] = error

@@ -40,7 +40,7 @@ _keys_logger = logging.getLogger("gateway.provider_keys")
 
 # No further attempt helps after these, and they say nothing about the route.
 FINAL = (FailureKind.INVALID_REQUEST, FailureKind.SHUTTING_DOWN, FailureKind.CLIENT_DISCONNECTED)
-_SAY_NOTHING = (*FINAL, FailureKind.LOCAL_FAULT)
+_SAY_NOTHING = (*FINAL, FailureKind.LOCAL_FAULT, FailureKind.CREDENTIAL_RENEWED)
 
 record_no_verdict = circuit_breaker.record_no_verdict  # ends a probe that said nothing about the route
 
@@ -182,9 +182,9 @@ def record_refused_key(route: Route, account_id: UUID, *, status: int, reason: s
     """Count a refusal of the key. Write it to the provider's row when it was one too many, or when a probe failed."""
     refusals = _refusals[_key(route)]
     refusals.append(account_id)
-    refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
+    refusals_max = {base.NO_CREDENTIAL: 1, 401: _REFUSALS_401}.get(status, _REFUSALS_403)
     if route.is_key_refused or len(set(refusals)) > 1 or len(refusals) >= refusals_max:
-        refusal = f"{status}: {reason}" if reason else str(status)
+        refusal = f"{status}: {reason}" if reason and status else reason or str(status)
         _spawn(_mark, route, status, refusal)
 
 

@@ -5,14 +5,15 @@ from typing import Any
 from completions.chat import Call, ChatRequest, Offer, Route
 from completions.pricing import rates
 from completions.pricing.rates import Rate, RateSheet
-from completions.providers import model_rules
+from completions.providers import ADAPTERS, model_rules
 from gateway_project.net.http import Deadlines
 
 
 def make_offer(kind: str = "openai", upstream_model: str = "m", price: RateSheet | None = None, **fields: Any) -> Offer:
     base_url = fields.pop("base_url", "http://127.0.0.1:9")
     rules = model_rules.of_route(kind, base_url, upstream_model, fields.pop("rules", None))
-    route = Route(1, kind, kind, base_url, "k", upstream_model, Deadlines(5, 120, 120, 900), rules=rules)
+    target = ADAPTERS[kind].target(kind, base_url, "k", fields.pop("access", {}), upstream_model)
+    route = Route(1, kind, kind, base_url, "k", upstream_model, Deadlines(5, 120, 120, 900), rules=rules, target=target)
     defaults = {"context_window": 10**9, "max_output_tokens": 4_096, "image_support": True, "image_tokens_max": 6_000}
     return Offer(
         model_id="acme/m",

@@ -22,10 +22,11 @@ from billing.models import User
 from completions.catalog import markup, writes
 from completions.catalog.sync import diff, parse
 from completions.catalog.sync.parse import ListedModel
+from completions.chat import Target
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
 from completions.pricing.rates import RateSheet
-from completions.providers.endpoints import OPENAI_MODELS
-from gateway_project import secretbox
+from completions.providers.access.endpoints import OPENAI_MODELS
+from completions.providers.access.keeper import CredentialUnavailable
 from gateway_project.db import pool
 from gateway_project.net import background_http
 from gateway_project.net.background_http import Document
@@ -75,11 +76,11 @@ def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -
     ``can_apply``: apply at once what the rule allows. ``accepts_losses``: a list that lost much does not fail.
     """
     stored = stored_list(provider) or UpstreamList(provider=provider)
-    url, _ = OPENAI_MODELS.address(provider.base_url.rstrip("/"), "")
-    if stored.url != url:
-        stored = UpstreamList(provider=provider, url=url)
+    target = _target(provider)
+    if stored.url != target.url:
+        stored = UpstreamList(provider=provider, url=target.url)
     try:
-        listed, is_unchanged = _fetch(provider, stored, accepts_losses)
+        listed, is_unchanged = _fetch(provider, target, stored, accepts_losses)
     except SyncFailed as failure:
         stored.failure = str(failure)[:200]
         _save(stored)
@@ -107,23 +108,35 @@ def _save(stored: UpstreamList) -> None:
     UpstreamList.objects.update_or_create(provider_id=stored.provider_id, defaults=defaults)
 
 
-def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tuple[dict[str, ListedModel], bool]:
+def _target(provider: Provider) -> Target:
+    """Return where the list is, and what is shown there; nothing if the key cannot be read. Raises SyncFailed."""
+    if "{model}" in provider.base_url:
+        raise SyncFailed("has no list at its address, which is that of one model")
+    key = provider.read_api_key() if provider.is_key_readable else ""
+    return OPENAI_MODELS.target(provider.pk, provider.base_url.rstrip("/"), key, provider.access)
+
+
+def _fetch(
+    provider: Provider, target: Target, stored: UpstreamList, accepts_losses: bool
+) -> tuple[dict[str, ListedModel], bool]:
     """Return the listed models, and whether the list is unchanged. Updates ``stored``, but does not save it."""
     now = pool.database_time()
     if stored.retry_at and now < stored.retry_at:
         raise SyncFailed(f"asked to wait until {stored.retry_at:%Y-%m-%d %H:%M:%S} UTC")
     before = _listed_before(stored)
+    if not provider.is_key_readable:
+        raise SyncFailed("has a key that cannot be read")
     try:
-        key = provider.read_api_key()
         pool.release_connection()  # the provider may take minutes
-        url, headers = OPENAI_MODELS.address(provider.base_url.rstrip("/"), key)
+        proof = target.credential.proof().headers("GET", target.url, b"") if target.credential else {}
+        headers = {**target.headers, **proof}
         with closing(background_http.Client(headers)) as client:
-            document = client.get(url, {"If-None-Match": stored.etag} if stored.etag else {})
+            document = client.get(target.url, {"If-None-Match": stored.etag} if stored.etag else {})
         if document is None:
             return before, True
         listed = parse.parse_list(document.body)
-    except secretbox.Unreadable:
-        raise SyncFailed("has a key that cannot be read") from None
+    except CredentialUnavailable as reason:
+        raise SyncFailed(f"has no credential: {reason}") from None
     except background_http.FetchFailed as failure:
         stored.retry_at = now + timedelta(seconds=failure.retry_seconds) if failure.retry_seconds else None
         raise SyncFailed(failure.reason) from None

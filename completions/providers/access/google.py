@@ -1,0 +1,34 @@
+"""Google's access keys of an hour, by google-auth: for service accounts, workload identity, and machines of Google Cloud."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import google.auth
+from google.auth.transport.requests import Request
+from google.oauth2 import service_account
+
+from completions.providers.access.keeper import Bearer, Fetch, Fetched
+
+_SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
+
+
+def make_fetch(auth: Mapping[str, str], key: str) -> Fetch:
+    """Return what fetches for ``key``, the JSON of a service account; without one, for what Google's libraries find.
+
+    They look at GOOGLE_APPLICATION_CREDENTIALS, which may name a file of workload identity, then ask the metadata server:
+    https://cloud.google.com/docs/authentication/application-default-credentials.
+    """
+    if key:
+        read: Any = service_account.Credentials.from_service_account_info  # without types
+        credentials = read(json.loads(key), scopes=_SCOPES)
+    else:
+        credentials, _ = google.auth.default(scopes=_SCOPES)
+
+    def fetch() -> Fetched:
+        credentials.refresh(Request())
+        expires_at = credentials.expiry.replace(tzinfo=UTC)
+        return Fetched.until_expiry(Bearer(credentials.token), (expires_at - datetime.now(UTC)).total_seconds())
+
+    return fetch
