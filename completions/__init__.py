@@ -1,6 +1,6 @@
 """Chat completions under /v1: from the bytes of a request to the ledger entry that charges it.
 
-Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the dispatch to providers and
+Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the relay to providers and
 settlement. May import ``keys``, ``billing`` and the modules of ``gateway_project`` that
 import no app.
 
@@ -22,7 +22,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``tasks``                scheduled work
 - ``facts``                what operators watch of routes, outbox and dead letters
 - ``history``              the owner's pages of past requests, and the words for how one went
-- ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
+- ``relay``                sends an admitted request to its routes and relays the reply, whole or streamed
 - ``retention``            drops details of completions after a time, into an archive or for good
 - ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists

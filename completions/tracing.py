@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from completions.chat import Call
 from completions.providers.base import ProviderFailed
-from completions.relay.dispatch import Dispatch
+from completions.relay.running import Running
 from gateway_project import errors, installation, metrics
 from gateway_project.monitoring import steps
 from gateway_project.web.request_notes import notes_of
@@ -83,18 +83,18 @@ def _request(tracer: Tracer, post: Callable[..., Any], view: Any, request: Any, 
     return response
 
 
-def _attempt(tracer: Tracer, attempt: Callable[..., Any], dispatch: Dispatch, call: Call, send: Callable[..., Any]) -> Any:
+def _attempt(tracer: Tracer, attempt: Callable[..., Any], running: Running, call: Call, send: Callable[..., Any]) -> Any:
     facts = {
         "gen_ai.operation.name": "embeddings" if call.request.inputs else "chat",
         "gen_ai.provider.name": call.route.provider_slug,
         "gen_ai.request.model": call.offer.model_id,
-        "gateway.attempt": dispatch.attempts + 1,
-        "gateway.completion_id": dispatch.admitted.completion.id,
+        "gateway.attempt": running.attempts + 1,
+        "gateway.completion_id": running.admitted.completion.id,
     }
     with _child(tracer, f"attempt {call.route.provider_slug}", SpanKind.CLIENT, facts) as span:
         before = _attempt_span.set(span)
         try:
-            return attempt(dispatch, call, send)
+            return attempt(running, call, send)
         finally:
             _attempt_span.reset(before)
 

@@ -1014,13 +1014,13 @@ mutant(
 mutant(
     "a_reply_tells_a_cost_that_nobody_charged",
     "A whole reply tells its cost although its settlement is not committed.",
-    code("completions.relay.whole:relay", "dispatch.charged_nanos != expected_nanos", "False"),
+    code("completions.relay.whole:relay", "running.charged_nanos != expected_nanos", "False"),
     f"{REPLIES}::test_a_whole_reply_that_the_sweeper_had_released_tells_no_cost",
 )
 mutant(
     "a_stream_tells_a_cost_that_nobody_charged",
     "A stream tells its cost although its settlement is not committed.",
-    code("completions.relay.stream:_Progress.finish", "self.dispatch.charged_nanos != expected_nanos", "False"),
+    code("completions.relay.stream:_Progress.finish", "self.running.charged_nanos != expected_nanos", "False"),
     f"{REPLIES}::test_a_stream_that_the_sweeper_had_charged_tells_no_cost",
     f"{REPLIES}::test_a_stream_whose_charge_waits_for_the_database_tells_no_cost_and_its_repetition_does",
 )
@@ -1559,13 +1559,13 @@ mutant(
 mutant(
     "a_disconnected_stream_is_closed_at_once",
     "A stream is left one token before its end for a fraction of what the provider charges.",
-    code("completions.relay.stream:_Progress.settle_disconnected", "if not self.dispatch.is_cancellable:", "if False:"),
+    code("completions.relay.stream:_Progress.settle_disconnected", "if not self.running.is_cancellable:", "if False:"),
     f"{DISCONNECTS}::test_a_stream_left_one_token_before_its_end_pays_its_reported_reasoning",
 )
 mutant(
     "a_disconnected_request_is_closed_at_once",
     "A whole reply is left midway for a fraction of what the provider charges.",
-    code("completions.relay.attempts:_interruptible", "dispatch.is_cancellable and dispatch.client", "dispatch.client"),
+    code("completions.relay.attempts:_interruptible", "running.is_cancellable and running.client", "running.client"),
     f"{DISCONNECTS}::test_a_whole_reply_left_midway_pays_the_reported_usage",
 )
 mutant(
@@ -1578,20 +1578,20 @@ mutant(
 mutant(
     "an_image_that_cannot_be_fetched_keeps_its_hold",
     "The money of a request whose image cannot be had is held until its hold expires.",
-    code("completions.inbound.completion_view:CompletionView._answer", "charge.release(dispatch)", "pass"),
+    code("completions.inbound.completion_view:CompletionView._answer", "charge.release(running)", "pass"),
     "completions/relay/test_image_fetches.py::test_an_address_that_is_none_is_refused"
     "[http://127.0.0.1:9/-there was no connection]",
 )
 mutant(
     "reasoning_is_cancelled",
     "A disconnect ends the reasoning of a provider that cancels, and nobody knows how much of it was done.",
-    code("completions.relay.dispatch:Dispatch.is_cancellable", "self.call.offer.reasoning is False and not", "not"),
+    code("completions.relay.running:Running.is_cancellable", "self.call.offer.reasoning is False and not", "not"),
     f"{DISCONNECTS}::test_reasoning_is_never_cancelled[the model may reason]",
 )
 mutant(
     "a_disconnected_client_is_served_elsewhere",
     "A further provider works, and charges, for a client that has left.",
-    code("completions.relay.attempts:_first_success", "if disconnects.has_disconnected(dispatch.client):", "if False:"),
+    code("completions.relay.attempts:_first_success", "if disconnects.has_disconnected(running.client):", "if False:"),
     f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_disconnected[left-plain-whole]",
 )
 mutant(
@@ -1603,20 +1603,20 @@ mutant(
 mutant(
     "cut_off_reasoning_is_not_counted",
     "An account may have providers reason until a deadline for nothing as often as it likes.",
-    code("completions.relay.charge:_record_unseen", "dispatch.accountable_nanos(lost_nanos)", "0"),
+    code("completions.relay.charge:_record_unseen", "running.accountable_nanos(lost_nanos)", "0"),
     f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_unpaid_work",
 )
 mutant(
     "a_silent_route_counts_whole",
     "An account is refused for the fault of a provider that answers nobody.",
-    code("completions.relay.dispatch:Dispatch.accountable_nanos", "lost_nanos // _SILENT_ROUTE_DIVISOR", "lost_nanos"),
+    code("completions.relay.running:Running.accountable_nanos", "lost_nanos // _SILENT_ROUTE_DIVISOR", "lost_nanos"),
     f"{DEADLINES}::test_a_reply_cut_off_counts_against_its_account_by_a_quarter_where_the_route_answers[nobody]",
 )
 mutant(
     "a_route_that_answers_others_counts_a_quarter",
     "An account may have a provider that works generate four times what it is allowed to leave unpaid.",
     code(
-        "completions.relay.dispatch:Dispatch.accountable_nanos",
+        "completions.relay.running:Running.accountable_nanos",
         "circuit_breaker.has_succeeded_since(route, self.attempted_at)",
         "False",
     ),
@@ -1643,31 +1643,31 @@ mutant(
 mutant(
     "a_reply_that_was_given_up_is_no_loss",
     "The loss that is reported lacks what a provider may charge for a reply that another one gave.",
-    code("completions.relay.dispatch:Dispatch.abandon", "metrics.record_provider_loss(", "metrics.count_oddity("),
+    code("completions.relay.running:Running.abandon", "metrics.record_provider_loss(", "metrics.count_oddity("),
     "completions/relay/test_patience.py::test_a_whole_reply_that_does_not_arrive_is_given_by_another_route[nothing]",
 )
 mutant(
     "every_provider_may_be_at_work",
     "Every provider of a model is paid for one reply.",
-    code("completions.relay.dispatch:Dispatch.abandon", "min(self.attempts_max, self.attempts + 1)", "self.attempts_max"),
+    code("completions.relay.running:Running.abandon", "min(self.attempts_max, self.attempts + 1)", "self.attempts_max"),
     "completions/relay/test_patience.py::test_one_more_route_is_asked_and_no_third[hangs]",
 )
 mutant(
     "a_whole_reply_of_who_left_is_given_up",
     "A whole reply whose client left is given up, and is not paid by its provider's report.",
-    code("completions.relay.attempts:_may_ask_another", "and not disconnects.has_disconnected(dispatch.client)", ""),
+    code("completions.relay.attempts:_may_ask_another", "and not disconnects.has_disconnected(running.client)", ""),
     f"{DISCONNECTS}::test_no_other_route_is_asked_for_a_whole_reply_whose_client_has_disconnected",
 )
 mutant(
     "who_left_is_given_up",
     "A stream whose client left before it began is given up, and is not paid by its provider's report.",
-    code("completions.relay.attempts:_first_chunks", "and not disconnects.has_disconnected(dispatch.client)", ""),
+    code("completions.relay.attempts:_first_chunks", "and not disconnects.has_disconnected(running.client)", ""),
     f"{DISCONNECTS}::test_a_disconnected_request_waits_beyond_the_first_byte_deadline[streamed]",
 )
 mutant(
     "a_late_stream_is_free",
     "The reply of a stream that began after the deadline is not there for a repetition, although its provider charges it.",
-    code("completions.relay.stream:_begin", "dispatch.late is None or failure.provider_worked or", "True or"),
+    code("completions.relay.stream:_begin", "running.late is None or failure.provider_worked or", "True or"),
     f"{DEADLINES}::test_what_begins_too_late_is_the_reply_to_a_repetition_and_paid_as_reported",
 )
 mutant(
@@ -1680,7 +1680,7 @@ mutant(
     "a_silent_provider_is_no_loss",
     "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
     code(
-        "completions.relay.dispatch:Dispatch.drop_late",
+        "completions.relay.running:Running.drop_late",
         "metrics.record_provider_loss(self.late.call.route.provider_slug, self.late.unpaid_nanos)",
         "pass",
     ),
@@ -1689,15 +1689,13 @@ mutant(
 mutant(
     "an_outage_counts_against_its_callers",
     "While a provider is down, its callers are refused every model, for work that they could not help.",
-    code(
-        "completions.relay.dispatch:Dispatch.drop_late", "not circuit_breaker.fails_for_several(self.late.call.route)", "True"
-    ),
+    code("completions.relay.running:Running.drop_late", "not circuit_breaker.fails_for_several(self.late.call.route)", "True"),
     f"{DEADLINES}::test_a_late_stream_of_a_provider_that_fails_for_several_accounts_counts_against_none",
 )
 mutant(
     "late_work_counts_when_another_provider_was_paid",
     "A caller who paid for the answer of a fallback is refused because the first provider was silent.",
-    code("completions.relay.charge:settle", "dispatch.late_nanos and not expected_nanos(dispatch, usage)", "True"),
+    code("completions.relay.charge:settle", "running.late_nanos and not expected_nanos(running, usage)", "True"),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
 )
 mutant(
@@ -1709,7 +1707,7 @@ mutant(
 mutant(
     "any_switch_hides_reasoning",
     "A field that the provider ignores hides reasoning that a deadline cuts off, so that nobody counts it.",
-    code("completions.relay.dispatch:Dispatch.reasons", "return not providers.", "return False and not providers."),
+    code("completions.relay.running:Running.reasons", "return not providers.", "return False and not providers."),
     f"{DISCONNECTS}::test_a_switch_that_a_provider_may_ignore_does_not_hide_reasoning[{{'reasoning_effort': 'none'}}]",
 )
 mutant(

@@ -25,8 +25,8 @@ from completions.chat import ChatRequest
 from completions.inbound.caller_errors import Places
 from completions.inbound.quotes import describe_quote
 from completions.relay import charge, fair_queue, image_fetches, slots, whole
-from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat
+from completions.relay.running import Running
 from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
@@ -190,7 +190,7 @@ class CompletionView(RequestView):
     takes_when_admitted = True  # before it has a completion, a refusal has taken nothing
     reply_format: WholeFormat
     fingerprinted_path = ""
-    dispatched: Dispatch | None = None
+    running: Running | None = None
     read_on: ReplyStream | None = None  # once the reply is sent, which is the error of a stream that began too late
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
@@ -228,7 +228,7 @@ class CompletionView(RequestView):
                 with process_bodies.counted(caller.account_id, body.bytes_max) as body.arrived:
                     return self._answer(request, caller, slot)
         except (errors.TooManyInFlight, errors.InvalidRequest) as refusal:
-            if body.bytes_max <= large_work.LARGE_BYTES and not self.dispatched:  # large ones take turns already
+            if body.bytes_max <= large_work.LARGE_BYTES and not self.running:  # large ones take turns already
                 refusal.__traceback__ = refusal.__context__ = None  # their frames keep the body in memory
                 slots.process_slots.hold_back(caller.key_id, request.META.get("gunicorn.socket"))
             raise
@@ -241,32 +241,32 @@ class CompletionView(RequestView):
         if isinstance(admitted, Replay):
             replayed = _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
             return _kept_until_sent(replayed, caller, slot)
-        self.dispatched = dispatch = Dispatch(admitted, request._request.META.get("gunicorn.socket"))
+        self.running = running = Running(admitted, request._request.META.get("gunicorn.socket"))
         notes_of_api(request).completion_id = admitted.completion.id
         chat = admitted.request
         if not chat.contents.remote_images:
-            return self._relay(chat, caller, slot, dispatch)
+            return self._relay(chat, caller, slot, running)
         with ExitStack() as images:
             try:
                 arrived = images.enter_context(process_bodies.counted(caller.account_id, image_fetches.bytes_max()))
                 image_fetches.fetch(chat, arrived)
             except BaseException:
-                charge.release(dispatch)
+                charge.release(running)
                 raise
-            self.dispatched = dispatch = Dispatch(admitted, dispatch.client)  # the time for attempts begins now
-            return self._relay(chat, caller, slot, dispatch)
+            self.running = running = Running(admitted, running.client)  # the time for attempts begins now
+            return self._relay(chat, caller, slot, running)
 
-    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, running: Running) -> HttpResponseBase:
         """Return the whole reply of an admitted request, or one that streams the rest of it."""
-        admitted = dispatch.admitted
+        admitted = running.admitted
         if chat.stream:
             assert isinstance(self.reply_format, ReplyFormat)
-            stream = ReplyStream(dispatch, slot.transfer(), self.reply_format)
+            stream = ReplyStream(running, slot.transfer(), self.reply_format)
             if stream.failure:
                 self.read_on = stream
                 raise stream.failure
             return _reply(stream, is_stream=True, headers=admitted.headers)
-        reply = whole.relay(dispatch, self.reply_format)
+        reply = whole.relay(running, self.reply_format)
         return _kept_until_sent(_reply(reply, is_stream=False, headers=admitted.headers), caller, slot)
 
     def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
@@ -287,16 +287,16 @@ class CompletionView(RequestView):
         return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Add the headers about the dispatch, also to an error after the first attempt."""
+        """Add the headers that say how it was served, also to an error after the first attempt."""
         # An admitted reply has its rate limits and needs no renderer: REST framework would only add these headers.
         if _RATE_HEADER in response.headers and not isinstance(response, Response) and "Vary" not in self.headers:
             added = self.headers
         else:
             response, added = super().finalize_response(request, response, *args, **kwargs), {}
-        if self.dispatched and self.dispatched.attempts:
+        if self.running and self.running.attempts:
             if self.has_replaced_text:
-                self.dispatched.ignored_fields.append(INVALID_CHARACTERS)
-            added |= self.dispatched.reply_headers()
+                self.running.ignored_fields.append(INVALID_CHARACTERS)
+            added |= self.running.reply_headers()
         for name, value in added.items():
             response.headers[name] = value
         if self.read_on:

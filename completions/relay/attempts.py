@@ -27,14 +27,14 @@ from completions.providers import base, exchange
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.exchange import UnusableResponse
 from completions.relay import circuit_breaker, new_accounts, route_health
-from completions.relay.dispatch import ChunkStream, Dispatch
+from completions.relay.running import ChunkStream, Running
 from gateway_project import metrics
 from gateway_project.deadline import Deadline
 from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects, draining, http
 
 Outcome = TypeVar("Outcome")
-Send = Callable[[Dispatch, Call], Outcome]
+Send = Callable[[Running, Call], Outcome]
 
 _WAIT_SECONDS_MAX = 2  # for a provider that sends Retry-After; a longer wait is left to the client
 _PAUSE_SECONDS = 0.2  # before a retry of a provider that sends none; up to twice as long, so that retries spread out
@@ -49,41 +49,41 @@ _AGAIN_SECONDS = 1
 reply_seconds: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=_REPLIES_MAX))
 
 
-def whole(dispatch: Dispatch) -> WholeReply:
+def whole(running: Running) -> WholeReply:
     """Return a whole reply. Raises ProviderFailed."""
-    return _first_success(dispatch, _ask_whole)
+    return _first_success(running, _ask_whole)
 
 
-def stream(dispatch: Dispatch) -> tuple[list[Chunk], ChunkStream]:
+def stream(running: Running) -> tuple[list[Chunk], ChunkStream]:
     """Return the first chunks of a stream, and the stream of the others. Raises ProviderFailed."""
-    return _first_success(dispatch, _start_stream)
+    return _first_success(running, _start_stream)
 
 
-def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
-    calls = deque(dispatch.calls)
+def _first_success(running: Running, send: Send[Outcome]) -> Outcome:
+    calls = deque(running.calls)
     if len(calls) > 1:
         calls = deque(sorted(calls, key=lambda call: circuit_breaker.stands_back(call.route)))
-    dispatch.further, dispatch.attempts_max = calls, settings.UPSTREAM_ATTEMPTS_MAX
+    running.further, running.attempts_max = calls, settings.UPSTREAM_ATTEMPTS_MAX
     failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
-    while calls and dispatch.attempts < dispatch.attempts_max and time.monotonic() < calls[0].until:
-        if disconnects.has_disconnected(dispatch.client):
+    while calls and running.attempts < running.attempts_max and time.monotonic() < calls[0].until:
+        if disconnects.has_disconnected(running.client):
             raise base.client_disconnected(provider_worked=False)
         call = calls.popleft()
         earlier = failures.get(call.route.id)
-        if earlier and not _wait_for_retry(dispatch, call, earlier):
+        if earlier and not _wait_for_retry(running, call, earlier):
             continue
         try:
-            with new_accounts.turn(call.route, dispatch.account_id, dispatch.client, is_new=dispatch.admitted.is_new_account):
-                if not route_health.may_be_asked(call.route, dispatch.account_id):
+            with new_accounts.turn(call.route, running.account_id, running.client, is_new=running.admitted.is_new_account):
+                if not route_health.may_be_asked(call.route, running.account_id):
                     continue
-                return _attempt(dispatch, call, send)
+                return _attempt(running, call, send)
         except ProviderFailed as error:
             if error.kind in route_health.FINAL:
                 raise
             if error.provider_worked:
-                if error.unread_bytes or not _may_ask_another(dispatch):
+                if error.unread_bytes or not _may_ask_another(running):
                     raise
-                dispatch.abandon(error)
+                running.abandon(error)
             elif error.kind is FailureKind.CREDENTIAL_RENEWED and earlier is None:
                 calls.appendleft(call)
             elif error.kind is FailureKind.RETRYABLE and earlier is None:
@@ -93,63 +93,63 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
     most_useful = max(failures.values(), key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
     if most_useful:
         raise most_useful
-    failure, dispatch.is_kept_out = route_health.refusal([call.route for call in dispatch.calls], dispatch.account_id)
-    if dispatch.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in dispatch.calls):
+    failure, running.is_kept_out = route_health.refusal([call.route for call in running.calls], running.account_id)
+    if running.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in running.calls):
         metrics.own_circuit_refusals_total.inc()
     raise failure
 
 
-def _may_ask_another(dispatch: Dispatch) -> bool:
+def _may_ask_another(running: Running) -> bool:
     return (
-        dispatch.attempts < dispatch.attempts_max
-        and time.monotonic() < dispatch.call.until
-        and any(route_health.wait_seconds(call.route, dispatch.account_id) <= 0 for call in dispatch.further)
-        and not disconnects.has_disconnected(dispatch.client)
+        running.attempts < running.attempts_max
+        and time.monotonic() < running.call.until
+        and any(route_health.wait_seconds(call.route, running.account_id) <= 0 for call in running.further)
+        and not disconnects.has_disconnected(running.client)
     )
 
 
 @step("attempt")
-def _attempt(dispatch: Dispatch, call: Call, send: Send[Outcome]) -> Outcome:
+def _attempt(running: Running, call: Call, send: Send[Outcome]) -> Outcome:
     """Make one attempt. Tell how it ended to those who decide whether the route is asked again."""
-    dispatch.call = call
-    dispatch.attempts += 1
+    running.call = call
+    running.attempts += 1
     call.request.body.restore()
-    dispatch.ignored_fields = providers.unsent_fields(call)  # now: the body is released while the attempt waits
-    dispatch.attempted_at = time.monotonic()
+    running.ignored_fields = providers.unsent_fields(call)  # now: the body is released while the attempt waits
+    running.attempted_at = time.monotonic()
     try:
-        outcome = send(dispatch, call)
+        outcome = send(running, call)
     except ProviderFailed as error:
-        metrics.observe_attempt(call.route.provider_slug, error.kind.name.lower(), time.monotonic() - dispatch.attempted_at)
-        dispatch.record_failure(error)
+        metrics.observe_attempt(call.route.provider_slug, error.kind.name.lower(), time.monotonic() - running.attempted_at)
+        running.record_failure(error)
         route_health.record_failure(
             call.route,
-            dispatch.account_id,
+            running.account_id,
             error,
-            attempted_at=dispatch.attempted_at,
-            is_new_account=dispatch.admitted.is_new_account,
+            attempted_at=running.attempted_at,
+            is_new_account=running.admitted.is_new_account,
         )
         raise
     except BaseException:
-        route_health.record_no_verdict(call.route, dispatch.account_id)
+        route_health.record_no_verdict(call.route, running.account_id)
         raise
-    outcome_name, seconds = "stream" if call.request.stream else "whole", time.monotonic() - dispatch.attempted_at
+    outcome_name, seconds = "stream" if call.request.stream else "whole", time.monotonic() - running.attempted_at
     metrics.observe_attempt(call.route.provider_slug, outcome_name, seconds)
     if not call.request.stream:
         reply_seconds[call.offer.model_id].append(seconds)
-    route_health.record_success(call.route, dispatch.account_id)
+    route_health.record_success(call.route, running.account_id)
     call.request.body.forget()
     return outcome
 
 
-def _ask_whole(dispatch: Dispatch, call: Call) -> WholeReply:
+def _ask_whole(running: Running, call: Call) -> WholeReply:
     adapter = providers.ADAPTERS[call.route.kind]
-    if not dispatch.further:
+    if not running.further:
         call.head.patience = None
-        with _interruptible(dispatch):
+        with _interruptible(running):
             return adapter.complete(call)
-    call.head.patience = _Patience(call.offer.model_id, partial(_may_ask_another, dispatch))
+    call.head.patience = _Patience(call.offer.model_id, partial(_may_ask_another, running))
     try:
-        with _interruptible(dispatch), call.head.patience:
+        with _interruptible(running), call.head.patience:
             return adapter.complete(call)
     except http.GivenUp as error:  # of a provider without a network; others report it themselves
         raise exchange.provider_failure(call, error, provider_worked=True) from error
@@ -180,57 +180,57 @@ class _Patience(Deadline):
             self.begin(_AGAIN_SECONDS)
 
 
-def _start_stream(dispatch: Dispatch, call: Call) -> tuple[list[Chunk], ChunkStream]:
+def _start_stream(running: Running, call: Call) -> tuple[list[Chunk], ChunkStream]:
     stream = providers.ADAPTERS[call.route.kind].stream(call)
     try:
-        with _interruptible(dispatch):
-            first = _first_chunks(dispatch, call, stream)
+        with _interruptible(running):
+            first = _first_chunks(running, call, stream)
     except BaseException:
         stream.close()
         raise
     if first is None:
-        dispatch.give_up(call, stream)
+        running.give_up(call, stream)
         raise base.silent()
-    dispatch.drop_late()
+    running.drop_late()
     return first, stream
 
 
-def _first_chunks(dispatch: Dispatch, call: Call, stream: ChunkStream) -> list[Chunk] | None:
+def _first_chunks(running: Running, call: Call, stream: ChunkStream) -> list[Chunk] | None:
     """Return the first chunks of a stream; None if it has not begun in time, and the client waits for it."""
     for chunks in stream:
         if chunks:
             return chunks
         # An empty list after the head is a heartbeat. Passing one on would commit us to status 200.
-        if not call.head.has_arrived and not disconnects.has_disconnected(dispatch.client):
+        if not call.head.has_arrived and not disconnects.has_disconnected(running.client):
             return None
     raise exchange.provider_failure(call, UnusableResponse("the stream ended before it began"), provider_worked=False)
 
 
-def _wait_for_retry(dispatch: Dispatch, call: Call, earlier: ProviderFailed) -> bool:
+def _wait_for_retry(running: Running, call: Call, earlier: ProviderFailed) -> bool:
     """Wait before a second attempt of a route. Return False, without waiting, when the wait would be too long."""
     wait_seconds = earlier.wait_seconds
     seconds = _PAUSE_SECONDS * random.uniform(1, 2) if wait_seconds is None else wait_seconds  # noqa: S311  no secret
-    seconds = max(seconds, circuit_breaker.open_seconds(call.route, dispatch.account_id))
+    seconds = max(seconds, circuit_breaker.open_seconds(call.route, running.account_id))
     if seconds > _WAIT_SECONDS_MAX:
         return False
     with (
         draining.interruptible(partial(base.shutting_down, provider_worked=False)),
-        disconnects.raise_on_disconnect(dispatch.client, base.client_disconnected(provider_worked=False)),
+        disconnects.raise_on_disconnect(running.client, base.client_disconnected(provider_worked=False)),
     ):
         gevent.sleep(seconds + _TIMER_SECONDS)
     return True
 
 
-def _interruptible(dispatch: Dispatch) -> AbstractContextManager[None]:
+def _interruptible(running: Running) -> AbstractContextManager[None]:
     """End the wait for a provider when the worker must stop, and a cancellable one when the client disconnects."""
-    if dispatch.is_cancellable and dispatch.client:
-        return _cancelled_when_left(dispatch)
+    if running.is_cancellable and running.client:
+        return _cancelled_when_left(running)
     return _EndedWithWorker(http.WorkerEnding)
 
 
 @contextmanager
-def _cancelled_when_left(dispatch: Dispatch) -> Iterator[None]:
-    with _EndedWithWorker(http.WorkerEnding), disconnects.raise_on_disconnect(dispatch.client, http.ClientDisconnected()):
+def _cancelled_when_left(running: Running) -> Iterator[None]:
+    with _EndedWithWorker(http.WorkerEnding), disconnects.raise_on_disconnect(running.client, http.ClientDisconnected()):
         yield
 
 

@@ -44,7 +44,7 @@ from completions.pricing.usage import Usage
 from completions.providers import served_tiers
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import new_accounts
-from completions.relay.dispatch import Dispatch
+from completions.relay.running import Running
 from gateway_project import errors, metrics
 from gateway_project.db import repetition
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
@@ -62,50 +62,50 @@ _TIER_PAUSE_SECONDS = 60
 _tier_next_at: dict[int, float] = {}  # by route, by the monotonic clock: when an unrated tier is noted again
 
 
-def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
+def expected_nanos(running: Running, usage: Usage) -> int:
     """Return what ``settle`` will charge for a usage, if nothing goes wrong. The stored reply names this charge."""
-    admitted = dispatch.admitted
-    return admitted.charge_nanos(dispatch.call.offer.price.cost_nanos(usage, admitted.completion.images))
+    admitted = running.admitted
+    return admitted.charge_nanos(running.call.offer.price.cost_nanos(usage, admitted.completion.images))
 
 
 @step("settlement")
-def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
+def settle(running: Running, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
     """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers.
 
     ``reply`` is stored for retries under the Idempotency-Key. Without one a retry runs again; after one that is too large it is
     refused.
     """
-    admitted, call, response = dispatch.admitted, dispatch.call, dispatch.response
+    admitted, call, response = running.admitted, running.call, running.response
     completion = admitted.completion
     if response is not None:
         response = stored_responses.write_ahead(response, completion.id, completion.account_id)
     if reply is not None and not idempotency.is_storable(reply):
-        dispatch.stores_reply = False
+        running.stores_reply = False
     retention = None
-    if admitted.idempotency_key and not (dispatch.has_replied and reply is not None):
-        sealed_reply = idempotency.seal(reply) if reply is not None and dispatch.stores_reply else None
+    if admitted.idempotency_key and not (running.has_replied and reply is not None):
+        sealed_reply = idempotency.seal(reply) if reply is not None and running.stores_reply else None
         retention = ReplyRetention(sealed_reply, reply is not None, admitted.idempotency_key)
-    unpaid_nanos = dispatch.unseen_nanos
-    if dispatch.late_nanos and not expected_nanos(dispatch, usage):  # if another provider is paid, late streams do not count
-        unpaid_nanos += dispatch.late_nanos
+    unpaid_nanos = running.unseen_nanos
+    if running.late_nanos and not expected_nanos(running, usage):  # if another provider is paid, late streams do not count
+        unpaid_nanos += running.late_nanos
     cost_nanos = call.offer.price.cost_nanos(usage, completion.images)
     if usage.prompt_tokens > call.offer.context_window or usage.completion_tokens > call.offer.max_output_tokens:
-        cost_nanos -= _disowned_nanos(dispatch, usage)
-    dispatch.charged_nanos = commit_or_store(
-        Resolution(completion, dispatch.served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response)
+        cost_nanos -= _disowned_nanos(running, usage)
+    running.charged_nanos = commit_or_store(
+        Resolution(completion, running.served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response)
     )
-    if admitted.is_new_account and dispatch.charged_nanos:
+    if admitted.is_new_account and running.charged_nanos:
         new_accounts.record_paid(completion.account_id)
     if call.head.unrated_tier:
         _note_unrated_tier(call.route, call.head.unrated_tier)
 
 
 @step("release")
-def release(dispatch: Dispatch) -> None:
+def release(running: Running) -> None:
     """Release the hold: nothing is charged, whatever providers charge for it."""
-    dispatch.drop_late()
-    completion, unpaid_nanos = dispatch.admitted.completion, dispatch.late_nanos + dispatch.unseen_nanos
-    commit_or_store(Resolution(completion, dispatch.served_by, Settlement.RELEASED, unpaid_nanos=unpaid_nanos))
+    running.drop_late()
+    completion, unpaid_nanos = running.admitted.completion, running.late_nanos + running.unseen_nanos
+    commit_or_store(Resolution(completion, running.served_by, Settlement.RELEASED, unpaid_nanos=unpaid_nanos))
 
 
 def commit_or_store(resolution: Resolution) -> int | None:
@@ -151,9 +151,9 @@ def _note_unrated_tier(route: Route, tier: str) -> None:
     repetition.spawn_write(update, logger=_tiers_logger, failure=failure)
 
 
-def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
+def _disowned_nanos(running: Running, usage: Usage) -> int:
     """Return what a report costs above the hold if no request can cause it, and count both; 0 for a possible report."""
-    admitted, call = dispatch.admitted, dispatch.call
+    admitted, call = running.admitted, running.call
     request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
     tokens_max = request.choices * offer.max_output_tokens  # a provider may ignore max_tokens
     if usage.completion_tokens <= tokens_max and not estimates.is_above_what_is_read(usage.prompt_tokens, request, offer):
@@ -165,41 +165,39 @@ def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
     return excess_nanos
 
 
-def settle_broken_off(
-    dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None = None, relayed_bytes: int = 0
-) -> None:
+def settle_broken_off(running: Running, failure: ProviderFailed, reported: Usage | None = None, relayed_bytes: int = 0) -> None:
     """Charge what had arrived of a reply that ``failure`` ended. Count the rest as a loss, if its provider had begun."""
     if not failure.provider_worked and not reported:
-        release(dispatch)
+        release(running)
         return
     text_bytes = relayed_bytes + failure.unread_bytes
-    arrived = at_least_reported(estimate(dispatch, text_bytes), reported)
+    arrived = at_least_reported(estimate(running, text_bytes), reported)
     is_paid = text_bytes > 0 or failure.kind is FailureKind.CLIENT_DISCONNECTED
-    _record_unseen(dispatch, failure, arrived, is_paid=is_paid)
+    _record_unseen(running, failure, arrived, is_paid=is_paid)
     if is_paid:
-        dispatch.drop_late()
-        settle(dispatch, arrived, Settlement.PARTIAL)
+        running.drop_late()
+        settle(running, arrived, Settlement.PARTIAL)
     else:
-        release(dispatch)
+        release(running)
 
 
-def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, *, is_paid: bool) -> None:
+def _record_unseen(running: Running, failure: ProviderFailed, arrived: Usage, *, is_paid: bool) -> None:
     """Count what the provider may charge beyond what is paid: all tokens of the hold, if their number is unknown."""
-    usage, price, images = arrived, dispatch.call.offer.price, dispatch.admitted.completion.images
-    is_unseen = dispatch.reasons or not dispatch.admitted.request.stream
+    usage, price, images = arrived, running.call.offer.price, running.admitted.completion.images
+    is_unseen = running.reasons or not running.admitted.request.stream
     if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:
-        usage = structs.replace(arrived, completion_tokens=max(arrived.completion_tokens, dispatch.completion_tokens_max))
+        usage = structs.replace(arrived, completion_tokens=max(arrived.completion_tokens, running.completion_tokens_max))
     paid_nanos = price.cost_nanos(arrived, images) if is_paid else 0
     lost_nanos = price.cost_nanos(usage, images) - paid_nanos
-    metrics.record_provider_loss(dispatch.call.route.provider_slug, lost_nanos)
+    metrics.record_provider_loss(running.call.route.provider_slug, lost_nanos)
     if failure.is_cut_off:
-        dispatch.unseen_nanos += dispatch.accountable_nanos(lost_nanos)
+        running.unseen_nanos += running.accountable_nanos(lost_nanos)
 
 
-def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
+def estimate(running: Running, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
-    completion_tokens = min(estimates.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
-    return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens, tier=dispatch.tier)
+    completion_tokens = min(estimates.estimate_tokens(relayed_bytes), running.completion_tokens_max)
+    return Usage(running.admitted.completion.prompt_estimate, completion_tokens, tier=running.tier)
 
 
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:

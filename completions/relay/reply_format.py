@@ -13,7 +13,7 @@ from django.conf import settings
 from completions.chat import Chunk, WholeReply
 from completions.pricing.usage import Usage
 from completions.providers import sse
-from completions.relay.dispatch import Dispatch
+from completions.relay.running import Running
 from gateway_project import errors
 from gateway_project.text import compact_json, dollars
 
@@ -24,10 +24,10 @@ class EventWriter(ABC):
     ``is_kept``: the reply is written to its end even without a client, which may ask for it again.
     """
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self.is_kept = dispatch.admitted.idempotency_key is not None
+    def __init__(self, running: Running) -> None:
+        self.is_kept = running.admitted.idempotency_key is not None
         self._stored: list[bytes] = []
-        self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
+        self._stored_bytes = 0 if running.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
 
     def write(self, chunks: list[Chunk]) -> bytes:
         written = self._format(chunks)
@@ -58,38 +58,38 @@ class EventWriter(ABC):
 
 class WholeFormat(ABC):
     @abstractmethod
-    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+    def whole(self, running: Running, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return a whole reply as JSON. ``charged_nanos`` is None where it is not known yet."""
 
 
 class ReplyFormat(WholeFormat):
     @abstractmethod
-    def events(self, dispatch: Dispatch) -> EventWriter:
+    def events(self, running: Running) -> EventWriter:
         """Return the writer of one stream, whose first chunk has arrived."""
 
 
 class ChatFormat(ReplyFormat):
-    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+    def whole(self, running: Running, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         choices = received.choices
-        if dispatch.admitted.request.reasoning.is_excluded:
+        if running.admitted.request.reasoning.is_excluded:
             choices = [{**choice, "message": _without_reasoning(choice["message"])} for choice in choices]
         # OpenRouter's SDKs refuse a reply without a fingerprint, and take null.
-        reply = {**_head(dispatch, "chat.completion"), "system_fingerprint": None, "choices": choices}
+        reply = {**_head(running, "chat.completion"), "system_fingerprint": None, "choices": choices}
         return compact_json.dumps({**reply, "usage": _usage_object(usage, charged_nanos)})
 
-    def events(self, dispatch: Dispatch) -> EventWriter:
-        return (AnswerEventWriter if dispatch.admitted.request.reasoning.is_excluded else ChatEventWriter)(dispatch)
+    def events(self, running: Running) -> EventWriter:
+        return (AnswerEventWriter if running.admitted.request.reasoning.is_excluded else ChatEventWriter)(running)
 
 
 class ChatEventWriter(EventWriter):
     """Writes chat.completion.chunk objects. The choices of a chunk are sent as the bytes that they are."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        super().__init__(dispatch)
-        self._include_usage = dispatch.admitted.request.include_usage
-        head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
+    def __init__(self, running: Running) -> None:
+        super().__init__(running)
+        self._include_usage = running.admitted.request.include_usage
+        head = compact_json.dumps_ascii(_head(running, "chat.completion.chunk"))
         self._before = b"data: " + head[:-1] + b',"choices":'
-        self._after = b',"usage":null}\n\n' if dispatch.admitted.request.has_null_usage else b"}\n\n"
+        self._after = b',"usage":null}\n\n' if running.admitted.request.has_null_usage else b"}\n\n"
         self._between = self._after + self._before
 
     def _format(self, chunks: list[Chunk]) -> bytes:
@@ -132,14 +132,14 @@ def _answer_choices(choices: bytes) -> bytes:
     return compact_json.dumps_ascii(left) if left else b""
 
 
-def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:
-    completion = dispatch.admitted.completion
+def _head(running: Running, kind: str) -> dict[str, Any]:
+    completion = running.admitted.completion
     return {
         "id": completion.id,
         "object": kind,
         "created": int(completion.created_at.timestamp()),
-        "model": dispatch.call.offer.model_id,
-        "provider": dispatch.call.route.provider_slug,  # OpenRouter's: pydantic-ai's OpenRouterModel refuses a reply without it
+        "model": running.call.offer.model_id,
+        "provider": running.call.route.provider_slug,  # OpenRouter's: pydantic-ai's OpenRouterModel refuses a reply without it
     }
 
 

@@ -20,8 +20,8 @@ from completions.providers import base, sse
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import attempts, charge
 from completions.relay.charge import Settlement
-from completions.relay.dispatch import ChunkStream, Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
+from completions.relay.running import ChunkStream, Running
 from completions.relay.slots import Slot
 from gateway_project import errors
 from gateway_project.deadline import Deadline
@@ -42,8 +42,8 @@ class ReplyStream:
     sent, and the stream is read on. The server closes it when the client disconnects: that frees the provider and settles.
     """
 
-    def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
-        self._events = _events(dispatch, slot, reply_format)
+    def __init__(self, running: Running, slot: Slot, reply_format: ReplyFormat) -> None:
+        self._events = _events(running, slot, reply_format)
         first = next(self._events)
         self.failure = first if isinstance(first, errors.ApiError) else None
         self._first = [] if isinstance(first, errors.ApiError) else [first]
@@ -55,10 +55,10 @@ class ReplyStream:
         self._events.close()
 
 
-def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[Event, None, None]:
+def _events(running: Running, slot: Slot, reply_format: ReplyFormat) -> Generator[Event, None, None]:
     """Yield what is sent for each read, and settle. One generator, since each nested one costs an open stream a kilobyte."""
-    with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
-        progress = _Progress(dispatch, checkpoint, reply_format)
+    with slot, checkpoints.track(running.admitted.completion) as checkpoint:
+        progress = _Progress(running, checkpoint, reply_format)
         begun = _begin(progress)
         if isinstance(begun, errors.ApiError):
             try:
@@ -68,9 +68,9 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
             return
         chunks: list[Chunk] | None
         chunks, stream = begun
-        wait, deadline = draining.interruptible(_shutting_down), _WriteDeadline(dispatch)
+        wait, deadline = draining.interruptible(_shutting_down), _WriteDeadline(running)
         # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
-        watched = dispatch.client if dispatch.is_cancellable else None
+        watched = running.client if running.is_cancellable else None
         error_event: bytes | None = None
         with deadline:
             try:
@@ -88,7 +88,7 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
                 progress.settle_disconnected(stream)
                 return
             except ProviderFailed as failure:
-                dispatch.record_failure(failure)
+                running.record_failure(failure)
                 error_event = progress.fail(failure)
             except GeneratorExit:
                 deadline.end_write()
@@ -96,7 +96,7 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
                 raise
             except BaseException:  # the gateway's own fault
                 stream.close()  # first: it generates on, and the database may be slow
-                charge.release(dispatch)
+                charge.release(running)
                 raise
             finally:
                 stream.close()
@@ -110,16 +110,16 @@ def _begin(progress: "_Progress") -> tuple[list[Chunk], ChunkStream] | errors.Ap
 
     Return the error instead if the stream begins too late, and is read on for a repetition of the request.
     """
-    dispatch = progress.dispatch
+    running = progress.running
     try:
-        return attempts.stream(dispatch)
+        return attempts.stream(running)
     except ProviderFailed as failure:
-        if dispatch.late is None or failure.provider_worked or dispatch.admitted.idempotency_key is None:
+        if running.late is None or failure.provider_worked or running.admitted.idempotency_key is None:
             progress.fail(failure)
             raise failure.error from failure
         return failure.error
     except BaseException:
-        charge.release(dispatch)
+        charge.release(running)
         raise
 
 
@@ -137,9 +137,9 @@ class _WriteDeadline(Deadline):
 
     __slots__ = ("_began_at", "_left_seconds")
 
-    def __init__(self, dispatch: Dispatch) -> None:
+    def __init__(self, running: Running) -> None:
         super().__init__(math.inf, BrokenPipeError(errno.EPIPE, "the client does not read"))
-        self._left_seconds = dispatch.call.route.deadlines.total_seconds / 2  # in all writes
+        self._left_seconds = running.call.route.deadlines.total_seconds / 2  # in all writes
 
     def begin_write(self) -> None:
         self._began_at = time.monotonic()
@@ -153,8 +153,8 @@ class _WriteDeadline(Deadline):
 class _Progress:
     """Counts what is received and relayed of a stream. Settles it, whichever way it ends."""
 
-    def __init__(self, dispatch: Dispatch, checkpoint: Checkpoint, reply_format: ReplyFormat) -> None:
-        self.dispatch = dispatch
+    def __init__(self, running: Running, checkpoint: Checkpoint, reply_format: ReplyFormat) -> None:
+        self.running = running
         self._checkpoint = checkpoint
         self._reply_format = reply_format
         self._usage: Usage | None = None
@@ -164,7 +164,7 @@ class _Progress:
 
     @cached_property
     def _writer(self) -> EventWriter:
-        return self._reply_format.events(self.dispatch)  # not earlier: the first chunk decides which model answers
+        return self._reply_format.events(self.running)  # not earlier: the first chunk decides which model answers
 
     def relay(self, chunks: list[Chunk]) -> bytes:
         self._count(chunks)
@@ -179,67 +179,67 @@ class _Progress:
                     self._usage, self._reported_bytes = chunk.usage, self._relayed_bytes + text_bytes
                 self._has_finish_reason = self._has_finish_reason or chunk.has_finish_reason
         if text_bytes:
-            self.dispatch.record_text()
+            self.running.record_text()
         self._relayed_bytes += text_bytes
         self._checkpoint.relayed_bytes = self._relayed_bytes
-        self._checkpoint.dispatched = self.dispatch
+        self._checkpoint.served = self.running
 
     def finish(self) -> bytes:
         usage = self._usage
         if usage is None or self._reported_bytes < self._relayed_bytes:
             usage = self._usage_so_far()
-        expected_nanos = charge.expected_nanos(self.dispatch, usage)
+        expected_nanos = charge.expected_nanos(self.running, usage)
         last = self._writer.end(usage, expected_nanos)
         try:
             settled_by = Settlement.REPORTED if usage == self._usage else Settlement.ESTIMATED
-            charge.settle(self.dispatch, usage, settled_by, reply=self._writer.stored() + last)
+            charge.settle(self.running, usage, settled_by, reply=self._writer.stored() + last)
         except Exception as exception:  # the status is sent already: an event is the only way left to report it
             return self._writer.error(error_replies.translate(exception))
-        if self.dispatch.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
-            return self._writer.end(usage, self.dispatch.charged_nanos)
+        if self.running.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
+            return self._writer.end(usage, self.running.charged_nanos)
         return last
 
     def fail(self, failure: ProviderFailed) -> bytes:
         """Settle a stream that broke off. Return the error event, or the last bytes if only those were missing."""
         if failure.kind is FailureKind.SHUTTING_DOWN and self._has_finish_reason and self._usage:
             return self.finish()
-        charge.settle_broken_off(self.dispatch, failure, self._usage, self._relayed_bytes)
+        charge.settle_broken_off(self.running, failure, self._usage, self._relayed_bytes)
         return self._writer.error(failure.error)
 
     def settle_disconnected(self, stream: ChunkStream) -> None:
         """Settle a stream whose client left. Read it to its end, unless its provider stops charging when it is closed."""
         try:
-            if not self.dispatch.is_cancellable:
+            if not self.running.is_cancellable:
                 self._read_to_end(stream)
         except ProviderFailed as failure:
-            self.dispatch.record_failure(failure)
+            self.running.record_failure(failure)
             self.fail(failure)
             return
         stream.close()  # first: it generates on, and the database may be slow
-        if self._has_finish_reason and (self._usage or not self.dispatch.is_cancellable):
+        if self._has_finish_reason and (self._usage or not self.running.is_cancellable):
             self.finish()
         else:
-            charge.settle(self.dispatch, self._usage_so_far(), Settlement.PARTIAL)
+            charge.settle(self.running, self._usage_so_far(), Settlement.PARTIAL)
 
     def settle_late(self) -> None:
         """Read a stream that was given up to its end, for a repetition. Charge what its provider reports, or else nothing."""
-        late = self.dispatch.late
+        late = self.running.late
         assert late is not None
-        self.dispatch.call = late.call  # the latest attempt again
+        self.running.call = late.call  # the latest attempt again
         self._checkpoint = Checkpoint()  # of no row: the caller gets no text of it if this process dies
         try:
             self._read_to_end(late.chunks)
         except ProviderFailed as failure:
-            self.dispatch.record_failure(failure)
+            self.running.record_failure(failure)
         except BaseException:
-            charge.release(self.dispatch)
+            charge.release(self.running)
             raise
         if self._usage and self._has_finish_reason:
             late.chunks.close()
-            self.dispatch.late = None  # its provider's report is paid
+            self.running.late = None  # its provider's report is paid
             self.finish()
         else:
-            charge.release(self.dispatch)
+            charge.release(self.running)
 
     def _read_to_end(self, stream: ChunkStream) -> None:
         """Count the rest, within the provider's own deadlines. Keep it only if the client may ask for it again."""
@@ -250,4 +250,4 @@ class _Progress:
                 self._writer.write(chunks)
 
     def _usage_so_far(self) -> Usage:
-        return charge.at_least_reported(charge.estimate(self.dispatch, self._relayed_bytes), self._usage)
+        return charge.at_least_reported(charge.estimate(self.running, self._relayed_bytes), self._usage)

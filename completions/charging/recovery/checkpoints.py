@@ -30,7 +30,7 @@ ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worke
 SETTLED_AFTER = ABANDONED_AFTER + SWEEP_INTERVAL + RECHECK_TIME  # after the last sign of life of a process, at the latest
 
 
-class Dispatched(Protocol):
+class Served(Protocol):
     """A completion that was sent to a provider. It is asked when a checkpoint is written, and not at each event."""
 
     @property
@@ -41,7 +41,7 @@ class Checkpoint(msgspec.Struct, eq=False):
     """Bytes of text relayed so far, and what tells the route that serves them; both None until a provider has begun."""
 
     relayed_bytes: int | None = None
-    dispatched: Dispatched | None = None
+    served: Served | None = None
 
 
 _running: dict[str, Checkpoint] = {}  # by completion id
@@ -88,7 +88,7 @@ def write() -> None:
         WHERE completions_completion.id = checkpoint.id
         """
     relayed = [
-        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.dispatched.served_by._asdict() if each.dispatched else {})}
+        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.served.served_by._asdict() if each.served else {})}
         for id, each in running.items()
     ]
     everywhere.run(partial(_execute, Statement(sql, relayed)))

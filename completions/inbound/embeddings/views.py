@@ -13,8 +13,8 @@ from completions.inbound.completion_view import CompletionView
 from completions.inbound.embeddings import request as embeddings_request
 from completions.inbound.embeddings.serializers import EmbeddingList, EmbeddingRequest
 from completions.pricing.usage import Usage
-from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import WholeFormat
+from completions.relay.running import Running
 from completions.request.fields import Fields
 from gateway_project import large_work
 from gateway_project.text import compact_json, dollars
@@ -27,8 +27,8 @@ _DESCRIPTION = "Returns numbers for the meaning of one or more texts, by a model
 class EmbeddingsFormat(WholeFormat):
     """Lists of embeddings. The id, by which the gateway knows the request, is not OpenAI's."""
 
-    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        inputs = dispatch.admitted.request.inputs
+    def whole(self, running: Running, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+        inputs = running.admitted.request.inputs
         assert inputs is not None
         with large_work.turn(sum(map(len, received.embeddings)) * _BYTES_PER_NUMBER) as pause:
             data = []
@@ -38,10 +38,10 @@ class EmbeddingsFormat(WholeFormat):
                 data.append({"object": "embedding", "index": index, "embedding": written})
                 if index % _PAUSE_EMBEDDINGS == 0:
                     pause()
-            listed = {"id": dispatch.admitted.completion.id, "object": "list", "data": data}
+            listed = {"id": running.admitted.completion.id, "object": "list", "data": data}
             tokens = {"prompt_tokens": usage.prompt_tokens, "total_tokens": usage.prompt_tokens}
             counted = {**tokens, "cost": dollars.json_number(charged_nanos)}
-            return compact_json.dumps({**listed, "model": dispatch.call.offer.model_id, "usage": counted})
+            return compact_json.dumps({**listed, "model": running.call.offer.model_id, "usage": counted})
 
 
 def _as_base64(vector: "array[float]") -> str:

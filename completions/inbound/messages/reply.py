@@ -13,8 +13,8 @@ from completions.inbound.messages import blocks
 from completions.inbound.messages.blocks import BlockStream
 from completions.pricing.usage import Usage
 from completions.providers.anthropic.response import STATUSES
-from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
+from completions.relay.running import Running
 from completions.request.fields import Fields
 from gateway_project import errors
 from gateway_project.text import dollars
@@ -45,20 +45,20 @@ class MessagesFormat(ReplyFormat):
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self._names = names or {}
 
-    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+    def whole(self, running: Running, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         message = received.message or blocks.message(received.choices[0], self._names)
-        return as_json({**message, **_head(dispatch), "usage": _counted(message.get("usage") or {}, usage, charged_nanos)})
+        return as_json({**message, **_head(running), "usage": _counted(message.get("usage") or {}, usage, charged_nanos)})
 
-    def events(self, dispatch: Dispatch) -> EventWriter:
-        return MessagesEventWriter(dispatch, self._names)
+    def events(self, running: Running) -> EventWriter:
+        return MessagesEventWriter(running, self._names)
 
 
 class MessagesEventWriter(EventWriter):
     """Writes the events of one message. ``_reported`` is the usage in the words of a provider that speaks Messages."""
 
-    def __init__(self, dispatch: Dispatch, names: Mapping[str, str]) -> None:
-        super().__init__(dispatch)
-        self._dispatch = dispatch
+    def __init__(self, running: Running, names: Mapping[str, str]) -> None:
+        super().__init__(running)
+        self._running = running
         self._has_begun = False
         self._is_untranslated = False
         self._reported: Fields = {}
@@ -82,9 +82,9 @@ class MessagesEventWriter(EventWriter):
                 self._is_untranslated = True
                 self._reported.update(chunk.event["message"].get("usage") or {})
         known = next((chunk.usage for chunk in chunks if chunk.usage), None)
-        usage = known or Usage(self._dispatch.admitted.completion.prompt_estimate, 0)
+        usage = known or Usage(self._running.admitted.completion.prompt_estimate, 0)
         stop = {"stop_reason": None, "stop_sequence": None}
-        message = {**_head(self._dispatch), "content": [], **stop, "usage": _counted(self._reported, usage, None)}
+        message = {**_head(self._running), "content": [], **stop, "usage": _counted(self._reported, usage, None)}
         return event({"type": "message_start", "message": message})
 
     def _pass_on(self, given: Any) -> list[bytes]:
@@ -99,12 +99,12 @@ class MessagesEventWriter(EventWriter):
         return b"".join([*self._blocks.end(), event(delta), event({"type": "message_stop"})])
 
     def error(self, error: errors.ApiError) -> bytes:
-        return event(error_object(error, self._dispatch.admitted.completion.request_id))
+        return event(error_object(error, self._running.admitted.completion.request_id))
 
 
-def _head(dispatch: Dispatch) -> Fields:
+def _head(running: Running) -> Fields:
     """Return the fields that every message begins with."""
-    completion, model = dispatch.admitted.completion, dispatch.call.offer.model_id
+    completion, model = running.admitted.completion, running.call.offer.model_id
     return {"id": completion.id, "type": "message", "role": "assistant", "model": model}
 
 

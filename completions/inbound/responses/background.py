@@ -13,7 +13,7 @@ from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.reply import ResponsesFormat
 from completions.models import StoredResponse
 from completions.relay import whole
-from completions.relay.dispatch import Dispatch
+from completions.relay.running import Running
 from completions.relay.slots import Slot
 from completions.request.fields import Fields
 from gateway_project import errors
@@ -29,31 +29,31 @@ _LOST = "The process that ran it ended, or its reply could not be stored."
 _UNREPLIED = errors.ServiceUnavailable("The reply was too large to be stored, or the database was unavailable.")
 
 
-def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> bytes:
+def begin(running: Running, reply_format: ResponsesFormat, kept: Keeping) -> bytes:
     """Note that an admitted request will run. Return the reply, which a retry gets, too."""
-    response = reply_format.response(dispatch, status="queued", output=[])
-    completion = dispatch.admitted.completion
+    response = reply_format.response(running, status="queued", output=[])
+    completion = running.admitted.completion
     stored_responses.begin(completion.id, completion.account_id, kept.previous_id, _short_reply(response))
     reply = compact_json.dumps(response)
-    if dispatch.admitted.idempotency_key:
+    if running.admitted.idempotency_key:
         idempotency.store_reply(completion, reply)
     pool.release_connection()  # its provider takes its time
     return reply
 
 
-def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_bytes: int) -> None:
+def run(running: Running, reply_format: ResponsesFormat, slot: Slot, kept_bytes: int) -> None:
     """Relay a request to its end, settle it, and store its reply or why it failed. Raises nothing."""
-    completion = dispatch.admitted.completion
-    in_memory = dispatch.admitted.request.body.size_bytes + kept_bytes
+    completion = running.admitted.completion
+    in_memory = running.admitted.request.body.size_bytes + kept_bytes
     with slot, process_bodies.counted_reply(completion.account_id, in_memory):
         error: errors.ApiError = _UNREPLIED
         try:
-            whole.relay(dispatch, reply_format)
-            if dispatch.response is not None:
+            whole.relay(running, reply_format)
+            if running.response is not None:
                 return
         except Exception as exception:  # it is settled or released, and no client waits for an answer
             error = error_replies.translate(exception)
-        response = reply_format.failed(dispatch, error, output=[])
+        response = reply_format.failed(running, error, output=[])
         try:
             stored_responses.end(completion.id, completion.account_id, _short_reply(response))
         except pool.DATABASE_ERRORS as failure:  # its completion tells that it ended

@@ -18,8 +18,8 @@ from completions.inbound.responses.output import Output
 from completions.inbound.responses.tools import Called
 from completions.pricing.usage import Usage
 from completions.providers import sealed_reasoning
-from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
+from completions.relay.running import Running
 from completions.request.fields import Fields
 from gateway_project import errors
 from gateway_project.text import dollars
@@ -42,63 +42,63 @@ class ResponsesFormat(ReplyFormat):
     kept: Keeping | None = None
     compacts: bool = False
 
-    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        output = self.output(dispatch)
+    def whole(self, running: Running, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+        output = self.output(running)
         output.read_whole(received.choices[0])
-        return as_json(self.completed(dispatch, output, usage, charged_nanos))
+        return as_json(self.completed(running, output, usage, charged_nanos))
 
-    def events(self, dispatch: Dispatch) -> EventWriter:
-        return ResponsesEventWriter(dispatch, self)
+    def events(self, running: Running) -> EventWriter:
+        return ResponsesEventWriter(running, self)
 
-    def keeping(self, dispatch: Dispatch) -> Keeping | None:
-        return self.kept if dispatch.admitted.keeps_responses else None
+    def keeping(self, running: Running) -> Keeping | None:
+        return self.kept if running.admitted.keeps_responses else None
 
-    def output(self, dispatch: Dispatch) -> Output:
+    def output(self, running: Running) -> Output:
         """Return the output of a reply that has no content yet."""
         if self.compacts:
-            seal = partial(compaction.seal_summary, dispatch.admitted.completion.account_id)
-            return compaction.CompactionOutput(_name(dispatch), seal)
-        seals = self.encrypts_reasoning or self.keeping(dispatch) is not None
-        seal_text = partial(sealed_reasoning.seal_text, dispatch.call) if seals else None
+            seal = partial(compaction.seal_summary, running.admitted.completion.account_id)
+            return compaction.CompactionOutput(_name(running), seal)
+        seals = self.encrypts_reasoning or self.keeping(running) is not None
+        seal_text = partial(sealed_reasoning.seal_text, running.call) if seals else None
         shown = {"shows_sealed": self.encrypts_reasoning, "searches": self.searches}
-        return Output(_name(dispatch), self.called, seal_text, **shown)
+        return Output(_name(running), self.called, seal_text, **shown)
 
-    def completed(self, dispatch: Dispatch, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
+    def completed(self, running: Running, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
         """Return the response object of a finished reply, and note what to store."""
         reason = output.incomplete_reason
         response = self.response(
-            dispatch,
+            running,
             status="incomplete" if reason else "completed",
             output=output.items(),
             incomplete_details={"reason": reason} if reason else None,
             service_tier=usage.tier or "default",
             usage=_usage_object(usage, charged_nanos),
         )
-        if keeping := self.keeping(dispatch):
-            account_id, kept = dispatch.admitted.completion.account_id, output.kept_items()
-            dispatch.response = keeping.record(account_id, kept, response, shows_sealed=self.encrypts_reasoning)
-            response["store"] = dispatch.response is not None
+        if keeping := self.keeping(running):
+            account_id, kept = running.admitted.completion.account_id, output.kept_items()
+            running.response = keeping.record(account_id, kept, response, shows_sealed=self.encrypts_reasoning)
+            response["store"] = running.response is not None
         return response
 
-    def failed(self, dispatch: Dispatch, error: errors.ApiError, output: list[Fields]) -> Fields:
+    def failed(self, running: Running, error: errors.ApiError, output: list[Fields]) -> Fields:
         """Return the response object of a reply that broke off, or never began."""
         code = error.code if error.code in _TOLD_CODES else "server_error"
         failure = {"code": code, "message": error.message}
-        return self.response(dispatch, status="failed", output=output, error=failure, store=False)
+        return self.response(running, status="failed", output=output, error=failure, store=False)
 
-    def response(self, dispatch: Dispatch, **fields: Any) -> Fields:
-        completion = dispatch.admitted.completion
+    def response(self, running: Running, **fields: Any) -> Fields:
+        completion = running.admitted.completion
         return {
             "id": completion.id,
             "object": "response",
             "created_at": int(completion.created_at.timestamp()),
             "error": None,
             "incomplete_details": None,
-            "model": dispatch.call.offer.model_id,
+            "model": running.call.offer.model_id,
             "usage": None,
             **_UNUSED,
             **self.repeated,
-            "store": self.keeping(dispatch) is not None,
+            "store": self.keeping(running) is not None,
             **fields,
         }
 
@@ -109,13 +109,13 @@ class CompactedFormat(ResponsesFormat):
 
     of_user: msgspec.Raw = field(kw_only=True)
 
-    def completed(self, dispatch: Dispatch, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
-        reason, completion = output.incomplete_reason, dispatch.admitted.completion
+    def completed(self, running: Running, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
+        reason, completion = output.incomplete_reason, running.admitted.completion
         return {
             "id": completion.id,
             "object": "response.compaction",
             "created_at": int(completion.created_at.timestamp()),
-            "model": dispatch.call.offer.model_id,
+            "model": running.call.offer.model_id,
             "output": [*msgspec.json.decode(self.of_user, type=list[msgspec.Raw]), *output.items()],
             "incomplete_details": {"reason": reason} if reason else None,
             "usage": _usage_object(usage, charged_nanos),
@@ -125,12 +125,12 @@ class CompactedFormat(ResponsesFormat):
 class ResponsesEventWriter(EventWriter):
     """Writes the events of one response, numbered from 0."""
 
-    def __init__(self, dispatch: Dispatch, reply_format: ResponsesFormat) -> None:
-        super().__init__(dispatch)
-        self.is_kept = self.is_kept or reply_format.keeping(dispatch) is not None
-        self._dispatch = dispatch
+    def __init__(self, running: Running, reply_format: ResponsesFormat) -> None:
+        super().__init__(running)
+        self.is_kept = self.is_kept or reply_format.keeping(running) is not None
+        self._running = running
         self._reply_format = reply_format
-        self._output = reply_format.output(dispatch)
+        self._output = reply_format.output(running)
         self._written = 0
 
     def _format(self, chunks: list[Chunk]) -> bytes:
@@ -144,7 +144,7 @@ class ResponsesEventWriter(EventWriter):
         return numbered
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        response = self._reply_format.completed(self._dispatch, self._output, usage, charged_nanos)
+        response = self._reply_format.completed(self._running, self._output, usage, charged_nanos)
         last = {"type": f"response.{response['status']}", "response": response}
         return self._numbered([*self._beginning(), *self._output.end(), last])
 
@@ -154,7 +154,7 @@ class ResponsesEventWriter(EventWriter):
         The first has the error twice: as OpenAI's reference shows it, and as OpenAI's servers send it, for its clients.
         """
         body = error.body()["error"]
-        failed = self._reply_format.failed(self._dispatch, error, self._output.items(is_cut=True))
+        failed = self._reply_format.failed(self._running, error, self._output.items(is_cut=True))
         flat = {name: body[name] for name in ("code", "message", "param")}
         events = [{"type": "error", **flat, "error": body}, {"type": "response.failed", "response": failed}]
         return self._numbered([*self._beginning(), *events])
@@ -163,16 +163,16 @@ class ResponsesEventWriter(EventWriter):
         """Return the first events, unless they are written already."""
         if self._written:
             return []
-        response = self._reply_format.response(self._dispatch, status="in_progress", output=[])
+        response = self._reply_format.response(self._running, status="in_progress", output=[])
         return [{"type": f"response.{what}", "response": response} for what in ("created", "in_progress")]
 
     def _numbered(self, events: list[Fields]) -> bytes:
         return b"".join(event({**each, "sequence_number": number}) for number, each in enumerate(events, self._written))
 
 
-def _name(dispatch: Dispatch) -> str:
+def _name(running: Running) -> str:
     """Return what the ids of items begin with, so that they are unique in a conversation."""
-    return f"{dispatch.admitted.completion.id.removeprefix('chatcmpl-')}_"
+    return f"{running.admitted.completion.id.removeprefix('chatcmpl-')}_"
 
 
 # Of a failed response: those that Codex and others act on.

@@ -24,7 +24,7 @@ from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.tools import Called
 from completions.relay import charge
-from completions.relay.dispatch import Dispatch
+from completions.relay.running import Running
 from completions.relay.slots import Slot
 from completions.request.fields import Fields, refuse
 from gateway_project import errors, large_work
@@ -159,10 +159,10 @@ class ResponsesView(_ReadsResponses, CompletionView):
         idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
         return admission.replay(fields["model"], caller, idempotency_key) if idempotency_key else None
 
-    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, running: Running) -> HttpResponseBase:
         if self.is_background:
-            return self._begin(slot, dispatch)
-        response = super()._relay(chat, caller, slot, dispatch)
+            return self._begin(slot, running)
+        response = super()._relay(chat, caller, slot, running)
         if response.streaming and self.keeping:
             kept = ExitStack()
             kept.enter_context(self._counting_input())
@@ -175,18 +175,18 @@ class ResponsesView(_ReadsResponses, CompletionView):
         is_large = size_bytes > large_work.LARGE_BYTES
         return process_bodies.counted_reply(self.account_id, size_bytes) if is_large else nullcontext()
 
-    def _begin(self, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+    def _begin(self, slot: Slot, running: Running) -> HttpResponseBase:
         """Reply that an admitted request is queued. It runs when the server has sent this reply."""
         try:
-            if (kept := self.reply_format.keeping(dispatch)) is None:
+            if (kept := self.reply_format.keeping(running)) is None:
                 raise errors.wrong("background", "must be false: the account stores no responses")
-            body = background.begin(dispatch, self.reply_format, kept)
+            body = background.begin(running, self.reply_format, kept)
         except BaseException:
-            charge.release(dispatch)
+            charge.release(running)
             raise
-        dispatch.client, dispatch.has_replied = None, True  # the client may leave
-        self.run_on = partial(background.run, dispatch, self.reply_format, slot.transfer(), len(kept.sealed_input))
-        headers = {"Cache-Control": "no-store", **dispatch.admitted.headers}
+        running.client, running.has_replied = None, True  # the client may leave
+        self.run_on = partial(background.run, running, self.reply_format, slot.transfer(), len(kept.sealed_input))
+        headers = {"Cache-Control": "no-store", **running.admitted.headers}
         return HttpResponse(body, content_type="application/json", headers=headers)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:

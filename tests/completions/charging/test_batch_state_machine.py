@@ -268,7 +268,7 @@ class BatchStateMachine(state_machines.StateMachine):
         admitted, completion = self.admitted_at(place)
         with checkpoints.track(admitted.completion) as checkpoint:
             checkpoint.relayed_bytes = relayed
-            checkpoint.dispatched = SimpleNamespace(served_by=settlements.served_by(admitted))
+            checkpoint.served = SimpleNamespace(served_by=settlements.served_by(admitted))
             checkpoints.write()
         if completion.state == "HELD":
             completion.relayed, completion.seen_at = relayed, self.model.now

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from completions.catalog import lookup
-from completions.relay import dispatch
+from completions.relay import running
 from gateway_project import metrics
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, once
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
@@ -54,7 +54,7 @@ def test_routes_of_one_priority_are_drawn_by_weight(both):
     add(both, "http://127.0.0.1:9/v1", "third", priority=1, weight=7)
     add(both, "http://127.0.0.1:9/v1", "last", priority=2, weight=30_000)
     routes = lookup.find_offer("acme/large").routes
-    drawn = [[route.provider_slug for route in dispatch.in_order(routes)] for _ in range(2_000)]
+    drawn = [[route.provider_slug for route in running.in_order(routes)] for _ in range(2_000)]
     assert {draw[3] for draw in drawn} == {"last"}
     assert all(sorted(draw[:3]) == ["scripted", "spare", "third"] for draw in drawn)
     first = Counter(draw[0] for draw in drawn)

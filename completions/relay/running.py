@@ -1,4 +1,4 @@
-"""One completion that is dispatched to providers: what is known of its attempts, and what follows from the latest one."""
+"""One completion that runs: what is known of its attempts, and what follows from the latest one."""
 
 import random
 import time
@@ -41,8 +41,8 @@ class LateStream:
 
 
 @dataclass(slots=True)
-class Dispatch:
-    """One completion being dispatched to providers. ``call`` is the latest attempt, ``client`` the client's socket if known."""
+class Running:
+    """One completion, from admission to settlement. ``call`` is the latest attempt, ``client`` the client's socket if known."""
 
     admitted: Admitted
     client: Any = None
