@@ -71,8 +71,8 @@ class ProviderForm(forms.ModelForm):
             self.add_error("base_url", "The built-in echo has no base URL." if is_echo else "This kind of provider needs one.")
         if cleaned.get("api_key") and cleaned.get("forget_api_key"):
             self.add_error("forget_api_key", "Enter a key or forget it, not both.")
-        if cleaned.get("sync", Provider.Sync.OFF) != Provider.Sync.OFF and kind != Provider.Kind.OPENAI:
-            self.add_error("sync", "Only the lists of OpenAI-compatible providers can be read.")
+        if cleaned.get("sync", Provider.Sync.OFF) != Provider.Sync.OFF and is_echo:
+            self.add_error("sync", "The built-in echo has no list.")
         # Otherwise staff could read a stored key by pointing it at their own host.
         has_key = bool(self.instance.api_key_env or self.instance.sealed_api_key and not cleaned.get("forget_api_key"))
         if self._changes_address(cleaned) and has_key and not cleaned.get("api_key"):

@@ -17,8 +17,6 @@ from completions.providers.openai.responses import request as responses_request
 from completions.providers.openai.responses import response as responses_response
 from completions.request.fields import Fields
 
-_ANTHROPIC_VERSION = "2023-06-01"  # of the wire format; there is no other
-
 
 class OpenAIAdapter(HttpAdapter):
     """For servers that speak OpenAI's chat completions: OpenAI, vLLM, Ollama, Groq, OpenRouter and many more.
@@ -77,7 +75,7 @@ class AnthropicAdapter(HttpAdapter):
 
     def post(self, call: Call, *, stream: bool, headers: dict[str, str] | None = None) -> exchange.Posted:
         betas = anthropic_request.headers(call) if call.request.messages_body is None else untranslated.headers(call)
-        return super().post(call, stream=stream, headers={"anthropic-version": _ANTHROPIC_VERSION, **betas, **(headers or {})})
+        return super().post(call, stream=stream, headers={**betas, **(headers or {})})
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         report, is_untranslated = reported_usage.of(call, reported_usage.MESSAGES), call.request.messages_body is not None

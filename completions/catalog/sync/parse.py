@@ -1,6 +1,6 @@
-"""Parses a provider's list of models, in OpenRouter's shape or in OpenAI's, which has little more than names. Pure.
+"""Parses a provider's list of models: in the shape of OpenRouter, Anthropic, Gemini, or OpenAI, which has names alone. Pure.
 
-One parser reads both shapes, each field on its own: a field that is missing, or that is implausible, becomes None, and
+One parser reads all shapes, each field on its own: a field that is missing, or that is implausible, becomes None, and
 the catalog keeps its value. A list that is invalid as a whole, or only a part of the whole, is refused.
 """
 
@@ -54,12 +54,17 @@ def parse_list(body: bytes) -> dict[str, ListedModel]:
         document = strict_json.loads(body)
     except errors.InvalidRequest:
         raise InvalidList("is not one JSON object") from None
-    rows = document.get("data")
+    rows = document.get("data", document.get("models"))
     if not isinstance(rows, list):
         raise InvalidList('has no "data" with the models')
     links, total = document.get("links"), document.get("total_count")
     is_followed = isinstance(links, dict) and bool(links.get("next"))
-    if is_followed or document.get("has_more") is True or (type(total) is int and total > len(rows)):
+    if (
+        is_followed
+        or document.get("has_more") is True
+        or document.get("nextPageToken")
+        or (type(total) is int and total > len(rows))
+    ):
         raise InvalidList("is only a part of what there is")
     models: dict[str, ListedModel] = {}
     for model in filter(None, map(_listed_model, rows)):
@@ -69,10 +74,12 @@ def parse_list(body: bytes) -> dict[str, ListedModel]:
 
 
 def find_model(models: Mapping[str, ListedModel], upstream_model: str) -> ListedModel | None:
-    """Return the listed model with this name or this permanent slug, or None."""
+    """Return the listed model with this name, this permanent slug, or this name and a date, or None."""
     if upstream_model in models:
         return models[upstream_model]
-    return next((model for model in models.values() if model.alias == upstream_model), None)
+    dated = re.compile(rf"{re.escape(upstream_model)}-20\d{{6}}")
+    found = (model for model in models.values() if model.alias == upstream_model or dated.fullmatch(model.id))
+    return max(found, key=lambda model: model.id, default=None)
 
 
 def is_listed(models: Mapping[str, ListedModel], upstream_model: str) -> bool:
@@ -84,14 +91,15 @@ def is_listed(models: Mapping[str, ListedModel], upstream_model: str) -> bool:
 def _listed_model(row: Any) -> ListedModel | None:
     """Return the model of a row; None if the row has no usable id."""
     row = _table(row)
-    model_id = _text(row.get("id"), 200)
+    model_id = _text(row.get("id") or str(row.get("name") or "").removeprefix("models/"), 200)
     if model_id is None or " " in model_id:
         return None
     notes: list[str] = []
     maker, name = _names(row)
     inputs, outputs = (_words(_table(row.get("architecture")).get(side)) for side in ("input_modalities", "output_modalities"))
-    parameters = _words(row.get("supported_parameters"))
-    context_window = _count(row.get("context_length"))
+    parameters, methods = _words(row.get("supported_parameters")), _words(row.get("supportedGenerationMethods"))
+    context_window = _first_count(row, "context_length", "max_input_tokens", "inputTokenLimit")
+    images = _table(_table(row.get("capabilities")).get("image_input")).get("supported")
     max_output_tokens = _max_output(row, context_window, notes)
     price = _price(row.get("pricing"), notes)
     if day := _text(row.get("expiration_date"), 40) or _text(row.get("shutdown_date"), 40):
@@ -104,19 +112,21 @@ def _listed_model(row: Any) -> ListedModel | None:
         maker=maker,
         context_window=context_window,
         max_output_tokens=max_output_tokens,
-        image_support="image" in inputs if inputs else None,
+        image_support="image" in inputs if inputs else images if isinstance(images, bool) else None,
         function_calling="tools" in parameters if parameters else None,
         price=price,
         # Names that begin so are aliases of other models, and routers among models.
         is_chat=not model_id.startswith(("~", "openrouter/"))
-        and ("text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())),
+        and (
+            "generateContent" in methods if methods else "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
+        ),
         notes=tuple(notes),
     )
 
 
 def _names(row: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return the maker and the name. OpenRouter writes both into one field: "OpenAI: GPT-4o-mini"."""
-    name = _text(row.get("name"), 200)
+    name = _text(row.get("displayName") or row.get("display_name") or row.get("name"), 200)
     maker, _, rest = (name or "").partition(": ")
     if maker and rest.strip() and len(maker) <= 100:
         return maker.strip(), rest.strip()
@@ -125,6 +135,7 @@ def _names(row: dict[str, Any]) -> tuple[str | None, str | None]:
 
 def _max_output(row: dict[str, Any], context_window: int | None, notes: list[str]) -> int | None:
     tokens = _count(_table(row.get("top_provider")).get("max_completion_tokens"))
+    tokens = tokens or _first_count(row, "max_tokens", "outputTokenLimit")
     if tokens and context_window and tokens > context_window:
         notes.append(f"lists {tokens} output tokens, more than its context window of {context_window}")
         return None
@@ -224,6 +235,10 @@ def _words(value: Any) -> set[str]:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 1 <= value <= _COUNT_MAX else None
+
+
+def _first_count(row: dict[str, Any], *names: str) -> int | None:
+    return next(filter(None, (_count(row.get(name)) for name in names)), None)
 
 
 def _text(value: Any, characters_max: int) -> str | None:

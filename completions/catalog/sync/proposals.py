@@ -25,7 +25,8 @@ from completions.catalog.sync.parse import ListedModel
 from completions.chat import Target
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
 from completions.pricing.rates import RateSheet
-from completions.providers.access.endpoints import OPENAI_MODELS
+from completions.providers.access import platforms
+from completions.providers.access.endpoints import LISTS
 from completions.providers.access.keeper import CredentialUnavailable
 from gateway_project.db import pool
 from gateway_project.net import background_http
@@ -61,7 +62,7 @@ class Report:
 
 def synced_providers() -> Iterable[Provider]:
     """Return the providers whose lists are fetched every day."""
-    readable = Provider.objects.filter(kind=Provider.Kind.OPENAI, is_enabled=True)
+    readable = Provider.objects.filter(kind__in=LISTS, is_enabled=True)
     return readable.exclude(sync=Provider.Sync.OFF).order_by("pk")
 
 
@@ -109,11 +110,9 @@ def _save(stored: UpstreamList) -> None:
 
 
 def _target(provider: Provider) -> Target:
-    """Return where the list is, and what is shown there; nothing if the key cannot be read. Raises SyncFailed."""
-    if "{model}" in provider.base_url:
-        raise SyncFailed("has no list at its address, which is that of one model")
+    """Return where the list is, and what is shown there; nothing if the key cannot be read."""
     key = provider.read_api_key() if provider.is_key_readable else ""
-    return OPENAI_MODELS.target(provider.pk, provider.base_url.rstrip("/"), key, provider.access)
+    return LISTS[provider.kind].target(provider.pk, provider.base_url.rstrip("/"), key, provider.access)
 
 
 def _fetch(
@@ -124,6 +123,8 @@ def _fetch(
     if stored.retry_at and now < stored.retry_at:
         raise SyncFailed(f"asked to wait until {stored.retry_at:%Y-%m-%d %H:%M:%S} UTC")
     before = _listed_before(stored)
+    if "{model}" in provider.base_url or platforms.MODEL_LIST in target.lacks:
+        raise SyncFailed("has no list of its models")
     if not provider.is_key_readable:
         raise SyncFailed("has a key that cannot be read")
     try:

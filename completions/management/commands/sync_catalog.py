@@ -53,8 +53,8 @@ class Command(OperatorCommand):
         provider = Provider.objects.filter(pk=slug).first()
         if provider is None:
             raise CommandError(f"PROVIDER: there is no provider {slug!r}.")
-        if provider.kind != Provider.Kind.OPENAI:
-            raise CommandError(f"PROVIDER: {slug} is of the kind {provider.kind}; only lists of the kind openai can be read.")
+        if provider.kind == Provider.Kind.ECHO:
+            raise CommandError(f"PROVIDER: {slug} is the built-in echo, which has no list.")
         return [provider]
 
 

@@ -17,6 +17,7 @@ class Endpoint(NamedTuple):
 
     ``name``: in ``paths`` of a catalog file. ``stream_path``: where streams are asked for, if that is another path. The key is
     sent in the header ``key_header`` as ``key_form`` has it, and not in the address, because access logs would keep it.
+    ``headers`` are sent with every request.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Endpoint(NamedTuple):
     stream_path: str = ""
     key_header: str = "Authorization"
     key_form: str = "Bearer {}"
+    headers: Mapping[str, str] = {}
 
     def target(self, provider: str, base_url: str, api_key: str, access: Mapping[str, Any], model: str = "") -> Target:
         """Return the target of a model at a provider, whose ``access`` is that of its row in the catalog."""
@@ -38,7 +40,7 @@ class Endpoint(NamedTuple):
         return Target(
             url=_url(base_url, path, access, model),
             stream_url=_url(base_url, stream_path, access, model),
-            headers={**access.get("headers", {}), **key},
+            headers={**self.headers, **access.get("headers", {}), **key},
             credential=credential,
             instead_of_model=platform.instead_of_model.get(self.name) if "{model}" in path else None,
             lacks=platform.lacks,
@@ -66,16 +68,22 @@ def _url(base_url: str, path: str, access: Mapping[str, Any], model: str) -> str
 OPENAI = Endpoint("chat", "/chat/completions")
 OPENAI_RESPONSES = Endpoint("responses", "/responses")
 OPENAI_EMBEDDINGS = Endpoint("embeddings", "/embeddings")
-OPENAI_MODELS = Endpoint("models", "/models")
-ANTHROPIC = Endpoint("messages", "/v1/messages", key_header="x-api-key", key_form="{}")
+_ANTHROPICS = {"anthropic-version": "2023-06-01"}  # of the wire format; there is no other
+ANTHROPIC = Endpoint("messages", "/v1/messages", key_header="x-api-key", key_form="{}", headers=_ANTHROPICS)
 _METHODS = "/v1beta/models/{model}:"
 GEMINI = Endpoint(
     "generate", f"{_METHODS}generateContent", f"{_METHODS}streamGenerateContent?alt=sse", "x-goog-api-key", key_form="{}"
 )
 GEMINI_EMBEDDINGS = GEMINI._replace(name="embed", path=f"{_METHODS}batchEmbedContents", stream_path="")
+# A provider's own list of its models, as long as it can be at once, by the kind of the provider.
+LISTS = {
+    "openai": Endpoint("models", "/models"),
+    "anthropic": ANTHROPIC._replace(name="models", path="/v1/models?limit=1000"),
+    "gemini": GEMINI._replace(name="models", path="/v1beta/models?pageSize=1000", stream_path=""),
+}
 _STREAMED = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI)
 # What a catalog file may state a path of.
 PATHS = [
-    *(endpoint.name for endpoint in (*_STREAMED, OPENAI_EMBEDDINGS, OPENAI_MODELS, GEMINI_EMBEDDINGS)),
+    *(endpoint.name for endpoint in (*_STREAMED, OPENAI_EMBEDDINGS, GEMINI_EMBEDDINGS, LISTS["openai"])),
     *(f"{endpoint.name}_stream" for endpoint in _STREAMED),
 ]

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from gateway_project.text import web_addresses
 
 SERVER_TOOLS = "server tools"  # tools of Anthropic's own that run at the provider
-LACKS = (SERVER_TOOLS,)
+MODEL_LIST = "a list of its models"
+LACKS = (SERVER_TOOLS, MODEL_LIST)
 
 
 class Platform(NamedTuple):
@@ -45,6 +46,7 @@ PLATFORMS = {
             "generate": (f"{_METHOD}generateContent", f"{_METHOD}streamGenerateContent?alt=sse"),
         },
         instead_of_model={"messages": {"anthropic_version": "vertex-2023-10-16"}},
+        lacks=frozenset({MODEL_LIST}),  # publishers/google/models omits some, and has others that cannot be called
         source="https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai",
     ),
 }

@@ -17,7 +17,7 @@ def test_the_task_syncs_every_followed_provider_although_one_fails(lists):
     make_model(make_provider(lists, "c-proposes"), "acme/small")
     make_provider(lists, "d-off", sync="off")
     make_provider(lists, "e-disabled", is_enabled=False)
-    factories.make_provider("f-other", kind="anthropic", base_url=lists.url, sync="apply")
+    factories.make_provider("f-other", kind="echo", base_url="", sync="apply")
     lists.lists(priced(prompt="0.0000029"), priced("acme/small", prompt="0.0000029"))
 
     assert tasks.sync_catalog() == 2
@@ -69,7 +69,7 @@ def test_without_providers_the_command_says_that_it_read_nothing(db, capsys):
     ("slug", "reason"),
     [
         ("nobody", r"PROVIDER: there is no provider 'nobody'\."),
-        ("echo", r"PROVIDER: echo is of the kind echo; only lists of the kind openai can be read\."),
+        ("echo", r"PROVIDER: echo is the built-in echo, which has no list\."),
     ],
 )
 def test_a_provider_without_a_readable_list_is_reported(echo_model, slug, reason):

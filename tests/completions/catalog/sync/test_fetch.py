@@ -28,6 +28,45 @@ def test_the_list_is_requested_at_the_providers_address_with_its_key(large, list
     assert received.headers["authorization"] == "Bearer sk-barn-0123456789"
 
 
+_LIST_HEADERS = {
+    "anthropic": ("/v1/v1/models?limit=1000", {"x-api-key": "sk-barn-0123456789", "anthropic-version": "2023-06-01"}),
+    "gemini": ("/v1/v1beta/models?pageSize=1000", {"x-goog-api-key": "sk-barn-0123456789"}),
+}
+
+
+@pytest.mark.parametrize("kind", _LIST_HEADERS)
+def test_each_kind_is_asked_as_its_api_says(large, lists, sync, monkeypatch, kind):
+    monkeypatch.setenv("BARN_KEY", "sk-barn-0123456789")
+    Provider.objects.update(api_key_env="BARN_KEY", kind=kind)
+
+    sync()
+
+    [received] = lists.received
+    path, headers = _LIST_HEADERS[kind]
+    assert received.path == path
+    assert headers.items() <= {name.lower(): value for name, value in received.headers.items()}.items()
+
+
+def test_a_path_a_header_and_a_query_of_the_catalog_are_used(large, lists, sync):
+    access = {"paths": {"models": "/list"}, "headers": {"x-team": "a"}, "query": {"api-version": "2024-10-21"}}
+    Provider.objects.update(access=access)
+
+    sync()
+
+    [received] = lists.received
+    assert (received.path, received.headers["x-team"]) == ("/v1/list?api-version=2024-10-21", "a")
+
+
+@pytest.mark.parametrize("changed", [{"base_url": "http://127.0.0.1:9/{model}"}, {"access": {"platform": "vertex"}}])
+def test_a_provider_without_a_list_says_so_on_its_page(large, lists, changed):
+    Provider.objects.update(**changed)
+
+    with pytest.raises(CommandError, match=r"^barn has no list of its models\.$"):
+        call_command("sync_catalog")
+
+    assert (lists.received, UpstreamList.objects.get().failure) == ([], "has no list of its models")
+
+
 def test_a_redirect_is_not_followed(large, lists, caplog):
     with serving(ListServer) as elsewhere:
         elsewhere.lists(entry())

@@ -20,6 +20,56 @@ def test_both_shapes_are_parsed_without_a_database():
     assert {name: each.maker for name, each in parse.parse_list(body).items()} == {"a": "acme", "b": "Acme"}
 
 
+# platform.claude.com/docs/en/api/models/list and ai.google.dev/api/models#models-list.
+_CLAUDE = {
+    "type": "model",
+    "id": "claude-opus-4-5-20251101",
+    "display_name": "Claude Opus 4.5",
+    "created_at": "2025-11-24T00:00:00Z",
+    "max_input_tokens": 200_000,
+    "max_tokens": 64_000,
+    "capabilities": {"image_input": {"supported": True}, "batch": {"supported": True}},
+}
+_GEMINI = {
+    "name": "models/gemini-3.5-flash",
+    "version": "3.5",
+    "displayName": "Gemini 3.5 Flash",
+    "inputTokenLimit": 1_048_576,
+    "outputTokenLimit": 65_536,
+    "supportedGenerationMethods": ["generateContent", "countTokens"],
+    "thinking": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "listed"),
+    [
+        (
+            {"data": [_CLAUDE], "has_more": False, "first_id": _CLAUDE["id"], "last_id": _CLAUDE["id"]},
+            (_CLAUDE["id"], "Claude Opus 4.5", 200_000, 64_000, True, True),
+        ),
+        ({"models": [_GEMINI]}, ("gemini-3.5-flash", "Gemini 3.5 Flash", 1_048_576, 65_536, None, True)),
+        (
+            {"models": [{**_GEMINI, "supportedGenerationMethods": ["embedContent"]}]},
+            ("gemini-3.5-flash", "Gemini 3.5 Flash", 1_048_576, 65_536, None, False),
+        ),
+    ],
+    ids=("Anthropic", "Gemini", "embeddings of Gemini"),
+)
+def test_the_lists_of_other_kinds_have_names_and_sizes(document, listed):
+    [model] = parse.parse_list(json.dumps(document).encode()).values()
+    sizes = model.context_window, model.max_output_tokens
+    assert (model.id, model.name, *sizes, model.image_support, model.is_chat) == listed
+
+
+def test_a_name_stands_for_its_latest_date():
+    names = ("claude-opus-4-5-20251101", "claude-opus-4-5-20251202", "claude-opus-4-20250514")
+    listed = parse.parse_list(json.dumps({"data": [{"id": name} for name in names]}).encode())
+    assert parse.find_model(listed, "claude-opus-4-5").id == "claude-opus-4-5-20251202"
+    assert parse.is_listed(listed, "claude-opus-4")
+    assert not parse.is_listed(listed, "claude-opus-4-1")
+
+
 # --- Whole lists ----------------------------------------------------------------------------------------------------
 
 
@@ -41,6 +91,7 @@ _PART = "sent a list that is only a part of what there is"
         ('{"data": [{"id": "acme/large"}], "links": {"next": "/v1/models?offset=1"}}', _PART),
         ('{"data": [{"id": "acme/large"}], "total_count": 2}', _PART),
         ('{"data": [{"id": "acme/large"}], "has_more": true}', _PART),
+        ('{"models": [{"name": "models/large"}], "nextPageToken": "more"}', _PART),
         ('{"data": []}', "sent a list without a model"),
         ('{"data": [{"id": "x"}]}', "sent a list without 1 of 1 models, which is not accepted"),
     ],
