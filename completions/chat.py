@@ -52,7 +52,7 @@ class RequestBody:
     otherwise it is None.
     """
 
-    __slots__ = ("fields", "original", "_raw", "_is_released", "_translate", "_complete")
+    __slots__ = ("fields", "original", "_raw", "_is_released", "_translate", "_fill")
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class RequestBody:
         self._raw = raw
         self._is_released = False
         self._translate = translate
-        self._complete: Callable[[RequestBody], None] | None = None
+        self._fill: Callable[[RequestBody], None] | None = None
 
-    def complete(self, complete: Callable[["RequestBody"], None]) -> None:
-        """Call ``complete``, which puts into the fields what is not in the bytes, now and after each restoration."""
-        self._complete = complete
-        complete(self)
+    def fill(self, fill: Callable[["RequestBody"], None]) -> None:
+        """Call ``fill``, which puts into the fields what is not in the bytes, now and after each restoration."""
+        self._fill = fill
+        fill(self)
 
     @property
     def size_bytes(self) -> int:
@@ -94,13 +94,13 @@ class RequestBody:
                 self.original = None if self.original is None else parsed
                 self.fields = self._translate(parsed) if self._translate else parsed
             self._is_released = False
-            if self._complete:
-                self._complete(self)
+            if self._fill:
+                self._fill(self)
 
     def forget(self) -> None:
         """Release the body for good: no further attempt will be made."""
         self.release()
-        self._raw, self._is_released, self._complete = None, False, None
+        self._raw, self._is_released, self._fill = None, False, None
 
 
 def _is_short(value: Any) -> bool:

@@ -353,7 +353,7 @@ SPECTACULAR_SETTINGS = {
         "gateway_project.web.openapi.specification.describe",
         "keys.openapi.describe_rates",
         "completions.inbound.messages.serializers.describe_errors",
-        "gateway_project.web.openapi.specification.complete",
+        "gateway_project.web.openapi.specification.add_addresses",
     ],
 }
 

@@ -12,7 +12,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it
 - ``rotation``           give a key a new secret, end the former ones, find the key of a secret
-- ``management_keys``    issue, find and revoke keys that manage keys and cannot complete
+- ``management_keys``    issue, find and revoke keys that manage keys and cannot use models
 - ``key_api``            /api/keys: what programs do with keys by a management key
 - ``usage``              the body of GET /v1/usage
 - ``summaries``          keys and their spending as the pages show them

@@ -1,4 +1,4 @@
-"""Issues, finds and revokes management keys, which manage the keys of their account and cannot complete."""
+"""Issues, finds and revokes management keys, which manage the keys of their account and cannot use models."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -129,7 +129,7 @@ class FormerSecret(OwnedModel):
 
 
 class ManagementKey(ReferredModel):
-    """A key that manages its account's keys at /api/keys, and cannot complete. Only owners make one."""
+    """A key that manages its account's keys at /api/keys, and cannot use models. Only owners make one."""
 
     kept = Kept("management_keys", "It is revoked, without its name.")
     reference_kind = Reference.Kind.MANAGEMENT_KEY

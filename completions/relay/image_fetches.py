@@ -53,12 +53,12 @@ def fetch(request: ChatRequest, arrived: Callable[[int], None]) -> None:
         left_bytes -= len(body)
         arrived(sum(map(len, images.values())))
 
-    def complete(body: RequestBody) -> None:
+    def fill(body: RequestBody) -> None:
         body.fields = remote_images.insert(body.fields, found, images)
         if body.original is not None:
             body.original = remote_images.insert_in_blocks(body.original, images)
 
-    request.body.complete(complete)
+    request.body.fill(fill)
 
 
 def _fetch(address: str, until: float, left_bytes: int) -> bytes:

@@ -121,7 +121,7 @@ def describe(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     return simplified
 
 
-def complete(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+def add_addresses(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Add at which addresses the paths are served, and the examples, from their file. The last hook of drf-spectacular."""
     examples = json.loads(_EXAMPLES.read_text())
     api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
