@@ -99,7 +99,7 @@ class Admission(Operation):
         return None
 
 
-class Settlement(Operation):
+class Ending(Operation):
     """Ends a completion. Its hold is locked, too, and it is on disk when its caller continues."""
 
     __slots__ = ()
@@ -378,7 +378,7 @@ def _run_on(
     connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool, commit_waits: bool
 ) -> list[Any]:
     """Apply and commit the operations. ``commit_waits``: for the disk, if there are settlements."""
-    settlements = [place for place, operation in enumerate(operations) if isinstance(operation, Settlement)]
+    settlements = [place for place, operation in enumerate(operations) if isinstance(operation, Ending)]
     admissions = [place for place, operation in enumerate(operations) if isinstance(operation, Admission)]
     session = durability.session() if settlements else None
     is_durable = bool(settlements) and (commit_waits or session is None)
@@ -419,7 +419,7 @@ def _lock_and_read(
     transaction: PipelinedTransaction, operations: Sequence[Operation], is_rerun: bool, skips_locked: bool
 ) -> LockedRows:
     admissions = [each for each in operations if isinstance(each, Admission)]
-    settlements = [each for each in operations if isinstance(each, Settlement)]
+    settlements = [each for each in operations if isinstance(each, Ending)]
     key_ids = {each.key_id for each in operations}
     # The key of a settlement probably has a limit still if it had one at the admission.
     once_limited_ids = {each.key_id for each in settlements if each.completion.limit_nanos is not None}

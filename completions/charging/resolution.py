@@ -7,7 +7,7 @@ from billing.accounts import unpaid_work
 from billing.ledger import holds, movements, writer
 from billing.models import Account, Hold
 from completions.charging import idempotency, stored_responses
-from completions.charging.batch import AdmissionLost, LockedRows, Settlement
+from completions.charging.batch import AdmissionLost, Ending, LockedRows
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.stored_responses import ResponseRecord
@@ -35,7 +35,7 @@ class ReplyRetention:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution(Settlement):
+class Resolution(Ending):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
     ``reply_retention`` is None when the request had no idempotency key. ``unpaid_nanos`` is what providers may charge beside
