@@ -126,6 +126,10 @@ class ProviderAdmin(ShowsMeasurements):
         else:
             name = provider.api_key_env
             where = f"in {name}" if provider.key_in_environment else f"missing: {name} is not set"
+        if provider.lacked_credential:
+            return (
+                f"{where}; at {provider.key_refused_at:%H:%M} UTC there was no credential on some host: {provider.key_refusal}"
+            )
         if not provider.is_key_refused or provider.key_refused_at is None:
             return where
         refused = f"{where}; the provider refused it on {provider.key_refused_at:%Y-%m-%d %H:%M} UTC: {provider.key_refusal}"

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Self
 
@@ -14,6 +14,7 @@ from django.db import models
 from django.db.models import F, Prefetch, Q
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.functional import cached_property
 
@@ -131,6 +132,12 @@ class Provider(models.Model):
     @property
     def is_key_refused(self) -> bool:
         return bool(self.refused_key) and self.refused_key == self.key_fingerprint
+
+    @property
+    def lacked_credential(self) -> bool:
+        """Whether some host had no credential to show within the last minutes. ``key_refusal`` says why."""
+        is_recent = self.key_refused_at is not None and timezone.now() - self.key_refused_at < timedelta(minutes=3)
+        return is_recent and not self.is_key_refused
 
     @property
     def key_fingerprint(self) -> str:

@@ -11,7 +11,8 @@ or as soon as the requests of a second account are refused: one caller's may be 
 for itself. A good reply begins the count anew, and so does one that finds a request invalid. The provider's row then has a
 fingerprint of the key and the address that were refused, which all processes read with the catalog. It says nothing of another
 key or address. A refusal passes by itself: ``lookup.PROBE_SECONDS`` later each process lets one request through, after twice
-the time another one, and so on; a good reply clears the row.
+the time another one, and so on; a good reply clears the row. That this host has no credential to show is no refusal: staff read
+it in the row, and other hosts still ask.
 """
 
 import logging
@@ -150,6 +151,8 @@ class _Probe(NamedTuple):
 # The accounts whose requests were refused in a row.
 _refusals: defaultdict[_ProviderKey, deque[UUID]] = defaultdict(partial(deque, maxlen=_REFUSALS_403))
 _probes: dict[_ProviderKey, _Probe] = {}
+_REPORT_SECONDS = 30
+_reported_at: dict[str, float] = {}  # by the monotonic clock, of each provider
 
 
 def _may_probe_key(route: Route) -> bool:
@@ -180,12 +183,27 @@ def _record_accepted_key(route: Route) -> None:
 
 def record_refused_key(route: Route, account_id: UUID, *, status: int, reason: str) -> None:
     """Count a refusal of the key. Write it to the provider's row when it was one too many, or when a probe failed."""
+    if status == base.NO_CREDENTIAL:
+        _report_missing(route, reason)
+        return
     refusals = _refusals[_key(route)]
     refusals.append(account_id)
-    refusals_max = {base.NO_CREDENTIAL: 1, 401: _REFUSALS_401}.get(status, _REFUSALS_403)
+    refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
     if route.is_key_refused or len(set(refusals)) > 1 or len(refusals) >= refusals_max:
-        refusal = f"{status}: {reason}" if reason and status else reason or str(status)
+        refusal = f"{status}: {reason}" if reason else str(status)
         _spawn(_mark, route, status, refusal)
+
+
+def _report_missing(route: Route, reason: str) -> None:
+    """Tell staff why this host has no credential to show; at most so often. Other hosts may have one, and ask the provider."""
+    now = time.monotonic()
+    if now >= _reported_at.get(route.provider_slug, 0.0) + _REPORT_SECONDS:
+        _reported_at[route.provider_slug] = now
+        _spawn(_note_missing, route, reason[: Provider.KEY_REFUSAL_CHARACTERS_MAX])
+
+
+def _note_missing(route: Route, reason: str) -> None:
+    Provider.objects.filter(pk=route.provider_slug).update(key_refused_at=Now(), key_refusal=reason)
 
 
 def _key(route: Route) -> _ProviderKey:

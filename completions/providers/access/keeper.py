@@ -142,13 +142,15 @@ class Keeper:
         return min(2.0 ** (self._failures - 1), _PAUSE_SECONDS_MAX)
 
 
-_keepers: dict[tuple[str, str], Keeper] = {}
+_keepers: dict[str, tuple[tuple[Mapping[str, str], str], Keeper]] = {}  # by provider, with what each was made for
 
 
 def keep(provider: str, auth: Mapping[str, str], key: str) -> Keeper:
-    """Return the keeper of a provider's credential. With another ``auth`` or ``key`` it is another one."""
-    identity = provider, repr((sorted(auth.items()), key))
-    return _keepers.get(identity) or _keepers.setdefault(identity, Keeper(provider, partial(_make_fetch, auth, key), key))
+    """Return the keeper of a provider's credential: another one for another ``auth`` or ``key``."""
+    wanted, found = (auth, key), _keepers.get(provider)
+    if found is None or found[0] != wanted:
+        found = _keepers[provider] = wanted, Keeper(provider, partial(_make_fetch, auth, key), key)
+    return found[1]
 
 
 def _make_fetch(auth: Mapping[str, str], key: str) -> Fetch:
