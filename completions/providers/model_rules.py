@@ -23,7 +23,8 @@ CONTINUE = "The message before this one is the beginning of your reply. Continue
 class Generation(msgspec.Struct, frozen=True):
     """A row of the table: models of a kind of provider, named as providers name them, with hyphens for points.
 
-    ``hosts``: the only ones that it is about; empty for all. A name stands for its dated and its longer names, too.
+    ``hosts``: the only ones that it is about, or their domains; empty for all. A name stands for its dated and longer names,
+    too.
     """
 
     kind: str
@@ -100,12 +101,14 @@ _OPENAI_DOCS = "https://developers.openai.com/api/docs"
 _REASONING = f"{_OPENAI_DOCS}/guides/reasoning"
 _CHECKLIST = f"{_OPENAI_DOCS}/guides/deployment-checklist"
 _MODELS_DEV = "https://github.com/anomalyco/models.dev/pull/2351"
-_OPENAI = ("api.openai.com",)
+# Names of deployments at Azure are the operator's own: of one that does not say its model, a catalog file states the rules.
+_OPENAI = ("api.openai.com", "openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com")
 _MOONSHOT = ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com")
 
 _FABLES = ("claude-fable-5-1", "claude-fable-5", "claude-mythos-5-1", "claude-mythos-5", "claude-mythos-preview")
 _OLD_CLAUDES = ("claude-3-5", "claude-3", "claude-2-1", "claude-2-0", "claude-2", "claude-instant-1-2", "claude-instant-1")
 _FIRST_TO_REASON = ("o1", "o3", "o4-mini", "gpt-5-codex", "gpt-5-1-codex", "codex-mini")
+_NOT_REASONING = ("gpt-5-chat", "gpt-4-1", "gpt-4o", "chatgpt-4o", "gpt-4", "gpt-3-5", "gpt-35")
 _KIMIS = ("kimi-k2-5", "kimi-k2-6", "kimi-k2-7", "kimi-k3", "kimi-for-coding")
 GENERATIONS = (
     # 400 for budgets, sampling, prefill, forced tools and "disabled". Messages of the system: model pages of 5.5.
@@ -152,7 +155,7 @@ GENERATIONS = (
     Generation("openai", ("gpt-5-2-pro", "gpt-5-4-pro", "gpt-5-5-pro"), _GPT_5_2_PRO, _MODELS_DEV, _OPENAI),
     Generation("openai", ("gpt-5-1-codex-max", "gpt-5-2-codex", "gpt-5-3-codex"), _CODEX, _REASONING, _OPENAI),
     Generation("openai", _FIRST_TO_REASON, _O_SERIES, _REASONING, _OPENAI),
-    Generation("openai", ("gpt-5-chat", "gpt-4-1", "gpt-4o", "chatgpt-4o", "gpt-4", "gpt-3-5"), _GPT_4, _REASONING, _OPENAI),
+    Generation("openai", _NOT_REASONING, _GPT_4, _REASONING, _OPENAI),
     Generation("openai", ("gpt-5",), _GPT_5, _REASONING, _OPENAI),
     Generation("openai", ("gpt-5-1",), _GPT_5_1, f"{_OPENAI_DOCS}/models/gpt-5.1", _OPENAI),
     Generation("openai", ("gpt-5-2", "gpt-5-3", "gpt-5-4"), _GPT_5_2, f"{_OPENAI_DOCS}/guides/latest-model", _OPENAI),
@@ -172,7 +175,7 @@ _PATTERNS = tuple(
 
 def of_route(kind: str, base_url: str, upstream_model: str, stated: Mapping[str, Any] | None = None) -> ModelRules:
     """Return the rules of a model at a provider of this kind, with those that a catalog file states instead."""
-    rules = _known(kind.partition("-responses")[0], web_addresses.host(base_url), upstream_model)
+    rules = _known(kind.partition("-responses")[0], web_addresses.domains(base_url), upstream_model)
     if not stated:
         return rules
     merged = msgspec.convert({**msgspec.structs.asdict(rules), **stated}, ModelRules)
@@ -180,10 +183,10 @@ def of_route(kind: str, base_url: str, upstream_model: str, stated: Mapping[str,
 
 
 @lru_cache(maxsize=4_096)
-def _known(kind: str, host: str, upstream_model: str) -> ModelRules:
+def _known(kind: str, domains: tuple[str, ...], upstream_model: str) -> ModelRules:
     name = re.sub(r"(?<=\d)\.(?=\d)", "-", upstream_model.lower())
     for generation, pattern in _PATTERNS:
-        if generation.kind == kind and (not generation.hosts or host in generation.hosts) and pattern.search(name):
+        if generation.kind == kind and (not generation.hosts or set(domains) & set(generation.hosts)) and pattern.search(name):
             return generation.rules
     return NEWEST.get(kind, NO_RULES)
 

@@ -146,10 +146,7 @@ def of(call: Call, spoken: Reading | None = None) -> "Report":
 
 @lru_cache(maxsize=1_024)
 def _of_host(base_url: str) -> Reading:
-    domain = web_addresses.host(base_url)
-    while domain and domain not in HOSTS:
-        domain = domain.partition(".")[2]
-    return HOSTS.get(domain, UNKNOWN)
+    return next((HOSTS[domain] for domain in web_addresses.domains(base_url) if domain in HOSTS), UNKNOWN)
 
 
 class Report(msgspec.Struct):

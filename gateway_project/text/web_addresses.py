@@ -23,6 +23,13 @@ def host(address: str) -> str:
     return parse(address).hostname or ""
 
 
+@lru_cache(maxsize=256)
+def domains(address: str) -> tuple[str, ...]:
+    """Return the name of the host in lower case, and of each domain that it is in, the nearest first."""
+    labels = host(address).split(".")
+    return tuple(".".join(labels[place:]) for place in range(len(labels)))
+
+
 def join(here: str, there: str) -> str:
     """Return where a link from here leads, or "" if that is no address."""
     try:

@@ -6,7 +6,7 @@ covers them. So they go only to the operator's own servers (``passes_unknown_fie
 lists. Fields without a share in the hold are never sent.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from completions.chat import NO_RULES, Call, ChatRequest, Route
@@ -53,6 +53,8 @@ class Quirk:
     """How one provider differs from OpenAI's reference.
 
     ``max_tokens_field``: the only name it accepts for the token limit; None where it accepts the name that the caller used.
+    ``has_old_models``: it may accept only the older name for models that take no effort.
+    ``is_of_openai``: it is about models whose rules are known; the host serves those of other makers, too.
     ``stream_options``: what a stream is asked for. That includes its usage whether or not the caller wants it, because we
     charge by it; None where the provider refuses the field.
     ``refuses_unknown``: it refuses requests with unknown fields, also deep inside of messages and tools.
@@ -66,6 +68,8 @@ class Quirk:
     """
 
     max_tokens_field: str | None = None
+    has_old_models: bool = False
+    is_of_openai: bool = False
     stream_options: dict[str, bool] | None = field(default_factory=lambda: {"include_usage": True})
     refuses_unknown: bool = False
     documented_fields: frozenset[str] = _OPENAI
@@ -79,7 +83,21 @@ class Quirk:
     ids: call_ids.Rule = call_ids.ANY
 
 
-# By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
+# The same rules, but for the names of the limit: 400 for the newer with gpt-4o at older versions of its API, for the older with
+# later models (github.com/lfnovo/open-notebook/issues/111, github.com/openai/openai-python/issues/1724). Such versions do not
+# have include_obfuscation either. Tiers: learn.microsoft.com/azure/foundry/openai/how-to/flex-processing.
+_AZURE = Quirk(
+    max_tokens_field="max_completion_tokens",
+    has_old_models=True,
+    refuses_unknown=True,
+    documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
+    reasoning_off={"reasoning_effort": "none"},
+    takes_custom_tools=True,
+    takes_tiers=True,
+    stores_metadata=True,
+    ids=call_ids.OPENAI,
+)
+# By the host of ``base_url``, or its domain. Sources: each provider's reference, and the errors that its users reported.
 QUIRKS: dict[str, Quirk] = {
     # Newer models: 400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead"
     # (github.com/openai/openai-python/issues/2046). All models accept the new name; the reference calls the old one deprecated.
@@ -97,6 +115,8 @@ QUIRKS: dict[str, Quirk] = {
         stores_metadata=True,
         ids=call_ids.OPENAI,
     ),
+    "openai.azure.com": _AZURE,
+    **dict.fromkeys(("services.ai.azure.com", "cognitiveservices.azure.com"), replace(_AZURE, is_of_openai=True)),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
     # (github.com/Gage-Technologies/mistral-go/issues/3) and for reasoning (github.com/charmbracelet/crush/issues/1590).
@@ -135,6 +155,8 @@ def body(call: Call, *, stream: bool) -> Fields:
     if call.route.rules is not NO_RULES:
         fields = within_rules(fields, call)
     max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
+    if quirk.has_old_models and not call.route.rules.efforts:
+        max_tokens_field = "max_tokens"
     fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
     if call.request.tier or call.request.names_standard_tier:
         fields.update(service_tier(call))
@@ -239,7 +261,10 @@ def _refused(call: Call) -> tuple[str, ...]:
 
 
 def _quirk(route: Route) -> Quirk:
-    return QUIRKS.get(web_addresses.host(route.base_url), _NO_QUIRK)
+    for domain in web_addresses.domains(route.base_url):
+        if (quirk := QUIRKS.get(domain)) and not (quirk.is_of_openai and route.rules is NO_RULES):
+            return quirk
+    return _NO_QUIRK
 
 
 def _passes_unknown_fields(call: Call) -> bool:

@@ -420,6 +420,11 @@ SPELLINGS = {
     "claude-opus-4-8[1m]": "claude-opus-4-8",
     "Claude-3-Opus-20240229": "claude-3",
     "claude-3-7-sonnet-latest": "claude-3-7",
+    "us.anthropic.claude-sonnet-4-5-20250929-v1:0": "claude-sonnet-4-5",
+    "eu.anthropic.claude-3-5-sonnet-20240620-v1:0": "claude-3-5",
+    "global.anthropic.claude-opus-4-6-v1": "claude-opus-4-6",
+    "anthropic.claude-haiku-5-5": HAIKU,
+    "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-opus-5": "claude-opus-5",
 }
 
 
