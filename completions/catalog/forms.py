@@ -23,7 +23,7 @@ class ProviderForm(forms.ModelForm):
     base_url = forms.CharField(max_length=200, required=False, label="Base URL")
     api_key = forms.CharField(
         required=False,
-        max_length=2_000,
+        max_length=rules.SERVICE_ACCOUNT_CHARACTERS_MAX,
         label="API key",
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
         help_text="Stored encrypted and never shown again. Leave empty to keep the current one.",
@@ -59,9 +59,10 @@ class ProviderForm(forms.ModelForm):
 
     def clean_api_key(self) -> str:
         key: str = self.cleaned_data["api_key"]
-        if key and not (key.isascii() and key.isprintable() and " " not in key):
-            raise forms.ValidationError("An API key has no spaces and only ASCII characters.")
-        return key
+        try:
+            return rules.clean_api_key(key, self.instance.access.get("auth", {})) if key else ""
+        except ValueError as error:
+            raise forms.ValidationError(f"{error}.") from None
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

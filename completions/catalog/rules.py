@@ -1,6 +1,8 @@
 """Rules for values that come from catalog files and from staff: each returns the value to store, or raises ValueError."""
 
+import json
 import re
+from collections.abc import Mapping
 
 from completions.models import Provider, Route
 from completions.providers.access import endpoints
@@ -40,6 +42,40 @@ def clean_api_key_env(name: str) -> str:
     if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
         raise ValueError("names a secret of the gateway itself, which no provider may be sent")
     return name
+
+
+API_KEY_CHARACTERS_MAX, SERVICE_ACCOUNT_CHARACTERS_MAX = 2_000, 10_000
+
+
+def clean_api_key(key: str, auth: Mapping[str, str]) -> str:
+    """Return a provider's key as it is stored, by its ``auth``. Raises ValueError, a sentence that does not repeat it."""
+    if auth.get("type") == "google":
+        return _clean_service_account(key)
+    if auth.get("type") == "azure" and not (auth.get("tenant_id") and auth.get("client_id")):
+        raise ValueError("A secret of an application needs tenant_id and client_id in auth of the catalog file")
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError("An API key has no spaces and only ASCII characters")
+    if not 0 < len(key) <= API_KEY_CHARACTERS_MAX:
+        raise ValueError(f"An API key has 1 to {API_KEY_CHARACTERS_MAX:,} characters")
+    return key
+
+
+def _clean_service_account(key: str) -> str:
+    """Return the JSON of a service account in one line. Google's library posts to its ``token_uri``, so that has rules, too."""
+    try:
+        account = json.loads(key)
+        if account["type"] != "service_account" or not all(account[name] for name in ("client_email", "private_key")):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError("Google's key is the JSON file of a service account: all of it, with its braces") from None
+    try:
+        clean_base_url(account.get("token_uri", ""))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"token_uri of the service account {error}") from None
+    compact = json.dumps(account, separators=(",", ":"))
+    if len(compact) > SERVICE_ACCOUNT_CHARACTERS_MAX:
+        raise ValueError(f"The JSON of a service account has at most {SERVICE_ACCOUNT_CHARACTERS_MAX:,} characters")
+    return compact
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.$-]{0,63}")

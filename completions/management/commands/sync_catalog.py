@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from billing.alerts.payload import camel_case
 from completions.catalog.sync import diff, proposals
 from completions.catalog.sync.proposals import Report, SyncFailed
+from completions.management import arguments
 from completions.models import CatalogProposal, Provider
 from gateway_project.operator_command import OperatorCommand
 
@@ -50,9 +51,7 @@ class Command(OperatorCommand):
     def _providers(self, slug: str | None) -> Iterable[Provider]:
         if slug is None:
             return proposals.synced_providers()
-        provider = Provider.objects.filter(pk=slug).first()
-        if provider is None:
-            raise CommandError(f"PROVIDER: there is no provider {slug!r}.")
+        provider = arguments.provider("PROVIDER", slug)
         if provider.kind == Provider.Kind.ECHO:
             raise CommandError(f"PROVIDER: {slug} is the built-in echo, which has no list.")
         return [provider]

@@ -1,6 +1,7 @@
 """Admin pages of the catalog and of completions: keys are never shown, prices are only added, referenced rows stay."""
 
 import datetime
+import json
 import re
 from typing import Any
 
@@ -165,6 +166,14 @@ def test_a_stored_key_can_be_replaced_and_forgotten(shed, root):
     save(root, "provider", "shed", provider_fields(forget_api_key="on"))
     shed.refresh_from_db()
     assert shed.sealed_api_key == ""
+
+
+def test_a_service_account_of_google_is_stored_in_one_line(shed, root):
+    Provider.objects.update(access={"auth": {"type": "google"}})
+    account = {"type": "service_account", "client_email": "a@b.c", "private_key": "M" * 2_400, "token_uri": "https://x.example"}
+    assert save(root, "provider", "shed", provider_fields(api_key=SECRET)).status_code == 200
+    save(root, "provider", "shed", provider_fields(api_key=json.dumps(account, indent=2)))
+    assert Provider.objects.get().read_api_key() == json.dumps(account, separators=(",", ":"))
 
 
 def test_requests_to_a_provider_created_with_a_key_send_it(root):
