@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -281,7 +282,7 @@ def running() -> Iterator[Upstream]:
     server = Upstream()
     yield server
     for clients in list(http._pools.values()):
-        for key in [key for key in clients if key[0] == server.url.removesuffix("/v1")]:
+        for key in [key for key in clients if urlsplit(key[0]).port == urlsplit(server.url).port]:
             clients.pop(key).close()
     server.end()
 

@@ -1,0 +1,7 @@
+"""Servers as the pages of ``docs/providers/`` describe them: a module for each page, with the literal replies of its server."""
+
+from tests.completions.providers.recipes import azure, ollama
+from tests.completions.providers.recipes.imitation import Recipe
+
+# The page -> the name of the provider in each of its TOML blocks -> what that server does.
+PAGES: dict[str, dict[str, Recipe]] = {"azure": azure.RECIPES, "ollama": ollama.RECIPES}

@@ -1,0 +1,85 @@
+"""What a server of a recipe must be asked, what it replies, and what the gateway makes of it."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.upstream import DONE, KEY, Received, Script, event, reply, stream
+
+KEY_PATTERN = re.escape(KEY)
+BEARER = {"authorization": f"Bearer {KEY_PATTERN}"}
+KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
+CITY = '{"city":"Rome"}'
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A reply, and the bill for it: tokens and nanodollars at the price of the page."""
+
+    script: Script
+    prompt: int
+    completion: int
+    nanos: int
+    cached: int = 0
+    text: str = "Hello you"
+    finish: str = "stop"
+    thoughts: str = ""
+    calls: tuple[tuple[str, str], ...] = ()  # (name of the function, its arguments)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error of the server, and the one that the caller gets."""
+
+    script: Script
+    status: int
+    code: str
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``path`` has the query. ``shows``: patterns of headers that prove who asks; no other header of KEY_HEADERS may come.
+    ``model`` is that of the body, None where the path has it. ``environment``: beside the variable that the block names.
+    """
+
+    path: str
+    model: str | None
+    chat: Answered
+    stream: Answered
+    tools: Answered
+    error: Refused
+    refusal: Answered | Refused
+    reasoning: Answered | None = None
+    stream_path: str = ""
+    shows: Mapping[str, str] = field(default_factory=lambda: BEARER)
+    sends: Mapping[str, Any] = field(default_factory=dict)  # in the body
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def mistakes(self, asked: Received) -> list[str]:
+        """Return what is wrong with a request."""
+        path = self.stream_path or self.path if asked.body.get("stream") or "stream" in asked.path else self.path
+        found = [] if asked.path == path else [f"{asked.path} is not {path}"]
+        for name in {*KEY_HEADERS, *self.shows}:
+            if not re.fullmatch(self.shows.get(name, ""), asked.headers.get(name, "")):
+                found.append(f"{name} is {asked.headers.get(name)!r}")
+        wanted = {"model": self.model, **self.sends}
+        return found + [f"{name} is {asked.body.get(name)!r}" for name in wanted if asked.body.get(name) != wanted[name]]
+
+
+# --- Replies as most servers with OpenAI's format spell them --------------------------------------------------------
+
+
+def call(call_id: str, arguments: str = CITY, **fields: Any) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "weather", "arguments": arguments}, **fields}
+
+
+def streamed(events: Iterable[Any], *, done: bytes = DONE) -> Script:
+    return stream(*map(event, events), done)
+
+
+def json_reply(body: Any, status: int = 200, **headers: str) -> Script:
+    return reply(json.dumps(body).encode(), status=status, **headers)

@@ -1,0 +1,109 @@
+"""The pages of ``docs/providers/``: each catalog on them is loaded, and driven against an imitation of its server."""
+
+import re
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import gevent.socket
+import pytest
+from django.core.management import call_command
+
+from tests.completions.providers.recipes import PAGES
+from tests.completions.providers.recipes.imitation import TOOLS, Answered
+from tests.completions.rows import ask, assert_charged, assert_released, events
+from tests.upstream import KEY
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "providers"
+NOT_RECIPES = {"README", "adapters"}
+CASES = [
+    pytest.param((page, provider), case, id=f"{provider}, {case}")
+    for page, recipes in PAGES.items()
+    for provider, recipe in recipes.items()
+    for case in ("chat", "stream", "tools", "reasoning", "error", "refusal")
+    if getattr(recipe, case)
+]
+
+
+def blocks(page):
+    """Return the catalogs on a page, by the name of their provider."""
+    texts = re.findall(r"```toml\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)
+    return {name: text for text in texts for name in tomllib.loads(text)["providers"]}
+
+
+@pytest.fixture
+def served(request, api, upstream, tmp_path, monkeypatch):
+    """Load the catalog of a recipe, whose host is on loopback. Return the recipe and the id of its model."""
+    page, provider = request.param
+    recipe, block = PAGES[page][provider], blocks(page)[provider]
+    tables = tomllib.loads(block)
+    resolve, address = gevent.socket.getaddrinfo, urlsplit(tables["providers"][provider]["base_url"])
+    monkeypatch.setattr(gevent.socket, "getaddrinfo", lambda host, *rest, **named: resolve("127.0.0.1", *rest, **named))
+    path = tmp_path / "catalog.toml"
+    origin = f"http://{address.hostname}:{urlsplit(upstream.url).port}"
+    path.write_text(block.replace(f"{address.scheme}://{address.netloc}", origin))
+    for variable in re.findall(r'\benv = "(\w+)"|api_key_env = "(\w+)"', block):
+        monkeypatch.setenv(variable[0] or variable[1], KEY)
+    for name, value in recipe.environment.items():
+        monkeypatch.setenv(name, value)
+    call_command("load_catalog", path)
+    [model] = tables["models"]
+    return recipe, model
+
+
+def merged(told):
+    """Return the choice that the events of a stream make."""
+    deltas = [(choice["delta"], choice["finish_reason"]) for event in told[:-1] for choice in event["choices"]]
+    calls = {}
+    for call in (call for delta, _ in deltas for call in delta.get("tool_calls") or ()):
+        function = calls.setdefault(call["index"], {"function": {"name": "", "arguments": ""}})["function"]
+        for name in function:
+            function[name] += call["function"].get(name) or ""
+    message = {name: "".join(delta.get(name) or "" for delta, _ in deltas) for name in ("content", "reasoning_content")}
+    [finish] = [finish for _, finish in deltas if finish]
+    assert told[-1] == "[DONE]"
+    return {"message": {**message, "tool_calls": list(calls.values())}, "finish_reason": finish}
+
+
+def assert_answered(account, model, choice, reply):
+    message = choice["message"]
+    said = message.get("content") or "", choice["finish_reason"], message.get("reasoning_content") or ""
+    assert said == (reply.text, reply.finish, reply.thoughts)
+    calls = [(each["function"]["name"], each["function"]["arguments"]) for each in message.get("tool_calls") or ()]
+    assert calls == list(reply.calls)
+    tokens = {"prompt": reply.prompt, "completion": reply.completion, "cached": reply.cached}
+    assert_charged(account, "reported", **tokens, nanos=reply.nanos, model=model)
+
+
+def assert_refused(account, answer, reply):
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (reply.status, reply.code)
+    assert reply.words in error["message"]
+    assert_released(account)
+
+
+FIELDS = {"stream": {"stream": True}, "tools": {"tools": TOOLS}, "reasoning": {"reasoning_effort": "low"}}
+
+
+@pytest.mark.parametrize(("served", "case"), CASES, indirect=["served"])
+def test_a_recipe_works_as_its_page_has_it(served, case, api, alice, upstream):
+    recipe, model = served
+    reply, mistakes = getattr(recipe, case), []
+
+    def answer(asked):
+        mistakes.extend(recipe.mistakes(asked))
+        return reply.script
+
+    upstream.will_answer(answer)
+    answered = ask(api, model=model, **FIELDS.get(case, {}))
+    assert mistakes == []
+    if isinstance(reply, Answered):
+        choice = merged(events(answered)) if case == "stream" else answered.json()["choices"][0]
+        assert_answered(alice, model, choice, reply)
+    else:
+        assert_refused(alice, answered, reply)
+
+
+def test_every_catalog_of_a_page_has_an_imitation():
+    pages = {path.stem for path in DOCS.glob("*.md")} - NOT_RECIPES
+    assert {page: set(blocks(page)) for page in pages} == {page: set(recipes) for page, recipes in PAGES.items()}
