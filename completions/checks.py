@@ -3,9 +3,8 @@
 The last two read the database: they run with ``check --database default`` and before ``migrate``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +66,10 @@ def check_retention(**kwargs: Any) -> list[CheckMessage]:
 @register(environment.CHECK_TAG)
 def check_tracing(**kwargs: Any) -> list[CheckMessage]:
     """E017: traces are wanted, and what sends them is not installed."""
-    if not settings.TRACING_ENDPOINT or _is_installed(TRACES_ARE_SENT_BY):
+    if not settings.TRACING_ENDPOINT or installation.has_module(TRACES_ARE_SENT_BY):
         return []
     hint = "Install the wheel with it, as docs/operating/monitoring.md says, or remove the variable."
     return [Error("OTEL_EXPORTER_OTLP_ENDPOINT is set without the extra `tracing`.", hint=hint, id="gateway.E017")]
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # a parent of it is missing
-        return False
 
 
 @register(Tags.database)
@@ -116,13 +108,16 @@ def check_requests_in_flight(**kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.database)
 def check_catalog(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """W002: no price in force. W003: no enabled route. W006: a private address. E008: a provider's key that cannot be read."""
+    """W002: no price in force. W003: no enabled route. W006: a private address. E008: a provider's key that cannot be read.
+
+    E024: the library that fetches it is not installed.
+    """
     if "default" not in (databases or []):
         return []
     try:
         with transaction.atomic():
             models = lookup.incomplete_models(LanguageModel.objects.all())
-            return [*(_warning(*found) for found in models), *_private_addresses(), *_unreadable_keys()]
+            return [*(_warning(*found) for found in models), *_private_addresses(), *_unreadable_keys(), *_lacking_extras()]
     except ProgrammingError:  # not migrated yet: there is no catalog to check
         return []
 
@@ -158,6 +153,13 @@ def _unreadable_keys() -> list[CheckMessage]:
         for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk")
         if not _is_readable(provider)
     ]
+
+
+def _lacking_extras() -> Iterator[CheckMessage]:
+    hint = "Its models fail until that is installed."
+    for provider in Provider.objects.filter(is_enabled=True).order_by("pk"):
+        if lacking := rules.lacking_extra(provider):
+            yield Error(f"Provider {provider.pk}: {lacking}.", hint=hint, id="gateway.E024")
 
 
 def _is_readable(provider: Provider) -> bool:

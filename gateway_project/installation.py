@@ -4,6 +4,7 @@ The files are in a checkout, or in the wheel, which has templates and deploy wit
 """
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 VERSION = "0.3.0"  # pyproject.toml reads it here
@@ -19,6 +20,14 @@ DEPLOY = _FILES / "deploy"
 
 # An installed package must not write beside its code, which an upgrade replaces.
 _VAR = CODE / "var" if IS_CHECKOUT else Path("/var/lib/model-gateway")
+
+
+def has_module(name: str) -> bool:
+    """Return whether a library is installed, without importing it."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # a parent of it is missing
+        return False
 
 
 def var(environ: Mapping[str, str]) -> Path:

@@ -27,7 +27,7 @@ from typing import Any
 
 from django.db import models, transaction
 
-from completions.catalog import lookup, markup, price_gaps, tables, writes
+from completions.catalog import lookup, markup, price_gaps, rules, tables, writes
 from completions.catalog.sync import diff
 from completions.catalog.tables import Columns, InvalidCatalog, ModelTable, ProviderTable
 from completions.models import LanguageModel, Price, Provider, ProviderPrice, Route
@@ -139,6 +139,8 @@ def apply(catalog: Catalog) -> Report:
             for model_id, table in catalog.models.items()
             if table.lacks_image_tokens_max
         ]
+        named = Provider.objects.filter(pk__in=catalog.providers).order_by("pk")
+        report.warnings += [f"provider {each.pk}: {lacking}" for each in named if (lacking := rules.lacking_extra(each))]
         for model_id, table in catalog.models.items():
             gaps = (gap for price in table.prices_from(now).values() for gap in price_gaps.find(price, table.context_window))
             report.warnings += dict.fromkeys(f"{model_id} {gap}" for gap in gaps)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping
 
 from completions.models import Provider, Route
-from completions.providers.access import endpoints
+from completions.providers.access import endpoints, keeper
+from gateway_project import installation
 from gateway_project.net import addresses
 from gateway_project.text import web_addresses
 
@@ -42,6 +43,13 @@ def clean_api_key_env(name: str) -> str:
     if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
         raise ValueError("names a secret of the gateway itself, which no provider may be sent")
     return name
+
+
+def lacking_extra(provider: Provider) -> str:
+    """Return what must be installed to fetch a provider's key; "" if nothing."""
+    auth, key = provider.access.get("auth", {}), provider.sealed_api_key or provider.key_in_environment
+    is_lacking = endpoints.is_fetched(auth, key) and not installation.has_module(keeper.SOURCES[auth["type"]])
+    return keeper.missing_extra(auth["type"]) if is_lacking else ""
 
 
 API_KEY_CHARACTERS_MAX, SERVICE_ACCOUNT_CHARACTERS_MAX = 2_000, 10_000

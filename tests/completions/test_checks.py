@@ -1,6 +1,7 @@
 """The system checks of completions, those of the catalog as ``check --database default`` runs them."""
 
 import io
+import sys
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from completions import checks
+from completions.catalog import file as catalog_file
 from completions.checks import check_idempotent_replies, check_requests_in_flight, check_stored_responses, check_tracing
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import secretbox
@@ -92,6 +94,32 @@ def test_without_usable_encryption_keys_the_check_still_answers(db, settings):
     settings.ENCRYPTION_KEYS = []
 
     assert [check for check, _ in found()] == ["gateway.E008"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "said"),
+    [
+        ("google", "google.auth", "auth of the type google needs google-auth: pip install 'model-gateway[google]'"),
+        ("aws", "botocore", "auth of the type aws needs botocore: pip install 'model-gateway[aws]'"),
+        ("azure", "azure.identity", "auth of the type azure needs azure-identity: pip install 'model-gateway[azure]'"),
+    ],
+)
+def test_an_enabled_provider_whose_library_is_not_installed_is_e024(db, monkeypatch, tmp_path, kind, module, said):
+    shed = factories.make_provider("shed", kind="openai", base_url="http://shed.invalid/v1", access={"auth": {"type": kind}})
+    assert found() == []
+    monkeypatch.setitem(sys.modules, module, None)
+    assert found() == [("gateway.E024", f"Provider shed: {said}.")]
+    file = tmp_path / "shed.toml"
+    more = ', region = "r", service = "s"' if kind == "aws" else ""
+    table = f'kind = "openai"\nbase_url = "http://shed.invalid/v1"\nauth = {{ type = "{kind}"{more} }}'
+    file.write_text(f"[providers.shed]\n{table}")
+    assert catalog_file.apply(catalog_file.read([file])).warnings == [f"provider shed: {said}"]
+    shed.refresh_from_db()
+    shed.seal_api_key("k")
+    shed.save()
+    assert bool(found()) is (kind != "aws")  # a key of Bedrock is shown as it is
+    Provider.objects.update(is_enabled=False)
+    assert found() == []
 
 
 def test_an_unmigrated_database_gives_no_message(db):

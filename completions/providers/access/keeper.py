@@ -27,8 +27,8 @@ _PAUSE_SECONDS_MAX = 60  # between attempts that fail; the first pause has one s
 _UNUSED_SECONDS = 3_600  # after the last request, a credential is no longer renewed
 _FORCED_SECONDS = 10  # a successor that is refused as well is not replaced at once
 _REASON_CHARACTERS_MAX = 300
-# The type of ``auth`` in a catalog file -> the module that fetches, and the distribution that it needs.
-SOURCES = {"google": "google-auth", "aws": "botocore", "azure": "azure-identity"}
+# The type of ``auth`` in a catalog file, whose module here fetches -> the library that it needs.
+SOURCES = {"google": "google.auth", "aws": "botocore", "azure": "azure.identity"}
 
 
 class CredentialUnavailable(Exception):
@@ -163,4 +163,4 @@ def _make_fetch(auth: Mapping[str, str], key: str) -> Fetch:
 
 
 def missing_extra(kind: str) -> str:
-    return f"auth of the type {kind} needs {SOURCES[kind]}: pip install 'model-gateway[{kind}]'"
+    return f"auth of the type {kind} needs {SOURCES[kind].replace('.', '-')}: pip install 'model-gateway[{kind}]'"
