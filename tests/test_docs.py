@@ -35,6 +35,7 @@ from completions.inbound.responses.serializers import ModelResponseRequest
 from completions.models import Completion, Price, Provider
 from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage, served_tiers
+from completions.providers.access import endpoints
 from completions.providers.base import RETRYABLE_STATUSES
 from gateway_project import errors, logs
 from gateway_project.urls import health
@@ -630,6 +631,7 @@ def known_fields(path: Path, text: str, table: str) -> set[str]:
     [
         ("### `[catalog]`", "[catalog]\nzz = 1", "zz"),
         ("### `[providers.NAME]`", '[providers.x]\nkind = "openai"\nzz = 1', "zz"),
+        ("### `auth`", '[providers.x]\nkind = "openai"\nauth = { type = "bearer", zz = 1 }', "auth.zz"),
         ('### `[models."ID"]`', '[models."x"]\nenabled = true\nprice = {}\nroutes = []\nzz = 1', "zz"),
         ("### `price`", '[models."x"]\nprice = { zz = 1 }', "price.zz"),
         ("### `rules`", '[models."x"]\nrules = { zz = 1 }', "rules.zz"),
@@ -639,6 +641,32 @@ def known_fields(path: Path, text: str, table: str) -> set[str]:
 def test_documented_fields_of_a_catalog_file_are_exactly_the_known_ones(tmp_path, heading, text, unknown):
     known = known_fields(tmp_path / "mine.toml", text, unknown)
     assert set(names(rows(section(CATALOG, heading)))) == known
+
+
+def test_documented_fields_of_each_type_of_auth_are_those_it_may_state(tmp_path):
+    path, documented = tmp_path / "mine.toml", rows(section(CATALOG, "### `auth`"))
+    provider = '[providers.x]\nkind = "openai"\nbase_url = "http://127.0.0.1"\nauth = '
+
+    def errors(auth: str) -> str:
+        path.write_text(provider + auth)
+        try:
+            catalog_file.read([path])
+        except InvalidCatalog as invalid:
+            return str(invalid)
+        return ""
+
+    [known] = re.findall(r"is not one of (.*)$", errors('{ type = "zz" }'), re.MULTILINE)
+    types = known.split(", ")
+    assert re.findall(r"`(\w+)`", documented[0][2]) == types
+    for field, of_types, _ in documented[2:]:
+        name, strays = field.strip("`"), set(types) - set(re.findall(r"`(\w+)`", of_types))
+        refused = {each for each in types if f"has no {name}" in errors(f'{{ type = "{each}", {name} = "a" }}')}
+        assert refused == strays, name
+
+
+def test_documented_paths_are_those_of_the_apis():
+    [row] = [row for row in rows(section(CATALOG, "### `[providers.NAME]`")) if row[0] == "`paths`"]
+    assert set(re.findall(r"`(\w+)`", row[2])) == {name.removesuffix("_stream") for name in endpoints.PATHS} | {"_stream"}
 
 
 def test_documented_tables_of_a_catalog_file_are_exactly_the_known_ones(tmp_path):
@@ -834,7 +862,7 @@ def test_documented_figures_of_the_built_in_catalog_are_its_own():
 
 
 def test_documented_finish_reasons_are_those_of_the_code():
-    documented = rows(section((ROOT / "docs" / "providers.md").read_text(), "### Finish reasons"))
+    documented = rows(section((ROOT / "docs" / "providers" / "adapters.md").read_text(), "### Finish reasons"))
     assert [(reason.strip("`"), who, tuple(re.findall("`([^`]+)`", words))) for words, reason, who in documented] == list(
         finish_reasons.ROWS
     )

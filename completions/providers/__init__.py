@@ -30,7 +30,7 @@ echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: request (``check``, ``body``); messages;
            response (``parse_reply``, ``StreamReader``). OpenAI has a second API, in ``openai.responses``
 
-``docs/providers.md`` tells how to add a provider that speaks another format.
+``docs/providers/adapters.md`` tells how to add a provider that speaks another format.
 """
 
 from completions.chat import Call
