@@ -11,7 +11,7 @@ for (const time of document.querySelectorAll("time[datetime]:not([data-utc])")) 
 }
 
 // On a phone the navigation is one line, which is moved sideways: show where the reader is.
-document.querySelector(".pages [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 // A menu closes when the reader turns to something else.
 for (const menu of document.querySelectorAll("details.menu")) {
