@@ -14,6 +14,7 @@ from completions import estimates, providers
 from completions.catalog import lookup
 from completions.chat import Call, ChatRequest, Offer, ProviderPreferences, Route
 from completions.providers import ignored_fields
+from completions.providers.access import platforms
 from completions.request import serving
 from completions.statistics import measurements
 from completions.statistics.measurements import NOTHING, Measured
@@ -102,7 +103,20 @@ def _check(request: ChatRequest, route: Route) -> None:
         raise errors.wrong(request.messages_only_at, "is a tool of Anthropic's own, which other makers' models do not know")
     if request.web_search and not providers.ADAPTERS[route.kind].speaks_responses:
         raise errors.wrong(request.web_search_at, "is web_search, which runs at OpenAI: not every model has it")
+    if route.target.lacks:
+        _require_no_lack(request, route)
     providers.ADAPTERS[route.kind].check(request)
+
+
+def _require_no_lack(request: ChatRequest, route: Route) -> None:
+    """Raise InvalidRequest for what the provider's cloud does not have of the maker's API."""
+    lacks = route.target.lacks
+    needed = {platforms.WEB_SEARCH: request.web_search_at, platforms.EMBEDDINGS: "input" if request.inputs else ""}
+    if platforms.FORMATS in lacks and (request.fields.get("response_format") or {}).get("type") == "json_schema":
+        needed[platforms.FORMATS] = "response_format"
+    for lack, param in needed.items():
+        if param and lack in lacks:
+            raise errors.wrong(param, f"asks for {lack}, which {route.provider_slug} does not have")
 
 
 def _require_every_field_sent(request: ChatRequest, offer: Offer, route: Route) -> None:

@@ -5,9 +5,9 @@ from functools import partial
 from completions.chat import Call, ChatRequest
 from completions.providers import exchange, reading, reported_usage, sealed_reasoning
 from completions.providers.access import endpoints
+from completions.providers.anthropic import fallbacks, untranslated
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import response as anthropic_response
-from completions.providers.anthropic import untranslated
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response as gemini_response
 from completions.providers.http_adapter import HttpAdapter
@@ -67,11 +67,13 @@ class AnthropicAdapter(HttpAdapter):
 
     def ignored_fields(self, call: Call) -> list[str]:
         given = call.request.messages_body
-        return anthropic_request.ignored_fields(call) if given is None else untranslated.ignored_fields(call, given)
+        ignored = anthropic_request.ignored_fields(call) if given is None else untranslated.ignored_fields(call, given)
+        return [*ignored, *(name for name in fallbacks.lacking_fields(call) if name not in ignored)]
 
     def body(self, call: Call, *, stream: bool) -> Fields:
         given = call.request.messages_body
-        return anthropic_request.body(call, stream=stream) if given is None else untranslated.body(call, given, stream=stream)
+        body = anthropic_request.body(call, stream=stream) if given is None else untranslated.body(call, given, stream=stream)
+        return fallbacks.without_lacking(body, call.route.target.lacks)
 
     def post(self, call: Call, *, stream: bool, headers: dict[str, str] | None = None) -> exchange.Posted:
         betas = anthropic_request.headers(call) if call.request.messages_body is None else untranslated.headers(call)

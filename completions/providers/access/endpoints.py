@@ -43,7 +43,8 @@ class Endpoint(NamedTuple):
             headers={**self.headers, **access.get("headers", {}), **key},
             credential=credential,
             instead_of_model=platform.instead_of_model.get(self.name) if "{model}" in path else None,
-            lacks=platform.lacks,
+            lacks=platform.lacks.get(self.name, frozenset()),
+            betas=platform.betas,
         )
 
     def _key(self, auth: Mapping[str, str], api_key: str) -> dict[str, str]:

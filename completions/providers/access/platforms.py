@@ -9,35 +9,71 @@ from typing import NamedTuple
 
 from gateway_project.text import web_addresses
 
-SERVER_TOOLS = "server tools"  # tools of Anthropic's own that run at the provider
+# What a request may need: it is not sent to a platform that lacks it.
+WEB_SEARCH, FORMATS, EMBEDDINGS = "a search of the web", "a schema of the reply", "embeddings"
+STRICT, METADATA = "strict", "metadata"  # of a request, from which they are left out
 MODEL_LIST = "a list of its models"
-LACKS = (SERVER_TOOLS, MODEL_LIST)
 
 
 class Platform(NamedTuple):
-    """``paths``, of a whole reply and of a stream, and ``instead_of_model``, the fields of a body whose path has the model's
-    name: by the names of endpoints. ``lacks``: what it does not have of the maker's API.
+    """``paths``, of a whole reply and of a stream, ``instead_of_model``, the fields of a body whose path has the model's name,
+    and ``lacks``, what it does not have of the maker's API: by the names of endpoints.
+
+    ``betas``: those of Anthropic's that it takes, and their names there; None for all.
     """
 
     hosts: tuple[str, ...] = ()  # or the domains that they are in
     paths: Mapping[str, tuple[str, str]] = {}
     instead_of_model: Mapping[str, Mapping[str, str]] = {}
-    lacks: frozenset[str] = frozenset()
+    lacks: Mapping[str, frozenset[str]] = {}
+    betas: Mapping[str, str] | None = None
     source: str = ""
 
 
 NONE = Platform()
 _METHOD = "/models/{model}:"
+_FOUNDRY = "https://platform.claude.com/docs/en/build-with-claude/claude-in-microsoft-foundry"
+# Refusals: github.com/anthropics/claude-code/issues/12429, github.com/BerriAI/litellm/issues/17755. What is taken, one by a new
+# name: github.com/BerriAI/litellm/blob/main/litellm/anthropic_beta_headers_config.json.
+_TOOL_SEARCH = {"advanced-tool-use-2025-11-20": "tool-search-tool-2025-10-19"}
+_BEDROCK_BETAS = _TOOL_SEARCH | {
+    beta: beta
+    for beta in (
+        *("claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24", "output-128k-2025-02-19"),
+        *("fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", "structured-outputs-2025-11-13"),
+        "token-efficient-tools-2025-02-19",
+    )
+}
+_VERTEX_BETAS = _TOOL_SEARCH | {
+    beta: beta for beta in ("context-management-2025-06-27", "interleaved-thinking-2025-05-14", "web-search-2025-03-05")
+}
 PLATFORMS = {
+    # 400 by design, of the deployments that are hosted on Azure.
     "azure": Platform(
         hosts=("openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"),
-        lacks=frozenset({SERVER_TOOLS}),
-        source="https://learn.microsoft.com/azure/ai-foundry/foundry-models/how-to/use-foundry-models-claude",
+        lacks={"messages": frozenset({WEB_SEARCH, FORMATS, STRICT})},
+        source=_FOUNDRY,
     ),
+    # Those that Anthropic hosts: no host tells which they are.
+    "azure-anthropic": Platform(source=_FOUNDRY),
+    # Server tools and the list of models: only on mantle. 400 for strict (github.com/can1357/oh-my-pi) and for user ids such as
+    # Claude Code's, which are JSON (github.com/agentgateway/agentgateway/issues/1739).
     "bedrock": Platform(
-        hosts=("amazonaws.com", "api.aws"),
-        lacks=frozenset({SERVER_TOOLS}),
-        source="https://docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html",
+        hosts=("amazonaws.com",),
+        lacks={
+            "messages": frozenset({WEB_SEARCH, STRICT, METADATA}),
+            "responses": frozenset({WEB_SEARCH}),
+            "models": frozenset({MODEL_LIST}),
+        },
+        betas=_BEDROCK_BETAS,
+        source="https://docs.aws.amazon.com/bedrock/latest/userguide/endpoints.html",
+    ),
+    # It searches for models of OpenAI's alone. output_config.format: 400.
+    "bedrock-mantle": Platform(
+        hosts=("api.aws",),
+        lacks={"messages": frozenset({WEB_SEARCH, FORMATS})},
+        betas=_BEDROCK_BETAS,
+        source="https://docs.aws.amazon.com/bedrock/latest/userguide/endpoints.html",
     ),
     "vertex": Platform(
         hosts=("aiplatform.googleapis.com", "aiplatform.us.rep.googleapis.com", "aiplatform.eu.rep.googleapis.com"),
@@ -46,7 +82,9 @@ PLATFORMS = {
             "generate": (f"{_METHOD}generateContent", f"{_METHOD}streamGenerateContent?alt=sse"),
         },
         instead_of_model={"messages": {"anthropic_version": "vertex-2023-10-16"}},
-        lacks=frozenset({MODEL_LIST}),  # publishers/google/models omits some, and has others that cannot be called
+        # Its list, publishers/google/models, omits some, and has others that cannot be called. Batches of embeddings: :predict.
+        lacks={"models": frozenset({MODEL_LIST}), "embed": frozenset({EMBEDDINGS})},
+        betas=_VERTEX_BETAS,
         source="https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai",
     ),
 }

@@ -1,9 +1,11 @@
 """The nearest that a model takes instead of what it refuses, in the words of the Messages API. Pure.
 
-``completions.providers.model_rules`` says what a model takes. A header of the reply names what was asked for and left out.
+``completions.providers.model_rules`` says what a model takes, ``access.platforms`` what a cloud. A header of the reply names
+what was asked for and left out.
 """
 
-from completions.chat import ModelRules
+from completions.chat import Call, ModelRules
+from completions.providers.access.platforms import METADATA, STRICT
 from completions.providers.model_rules import CONTINUE
 from completions.request.fields import Fields
 
@@ -46,3 +48,26 @@ def is_prefilled(turns: list[Fields]) -> bool:
     if isinstance(content, str):
         return True
     return content[-1]["type"] == "text" and not any(block["type"] == "server_tool_use" for block in content)
+
+
+def without_lacking(fields: Fields, lacks: frozenset[str]) -> Fields:
+    """Return the body without what a cloud refuses."""
+    if STRICT in lacks and fields.get("tools"):
+        fields = {**fields, "tools": [_without(tool, STRICT) for tool in fields["tools"]]}
+    return _without(fields, METADATA) if METADATA in lacks else fields
+
+
+def lacking_fields(call: Call) -> list[str]:
+    """Return the fields of the chat request that are left out for a cloud."""
+    fields, lacks = call.request.fields, call.route.target.lacks
+    left_out = ["tools.function.strict"] if STRICT in lacks and any(map(_is_strict, fields.get("tools") or ())) else []
+    names = ("metadata", "safety_identifier", "user") if METADATA in lacks else ()
+    return left_out + [name for name in names if fields.get(name)]
+
+
+def _is_strict(tool: Fields) -> bool:
+    return (tool.get("function") or {}).get("strict") is True
+
+
+def _without(fields: Fields, left_out: str) -> Fields:
+    return {name: value for name, value in fields.items() if name != left_out}

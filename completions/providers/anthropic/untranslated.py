@@ -5,7 +5,7 @@ changed which a model would refuse: of a conversation that another maker's model
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from completions.chat import Call, ModelRules
 from completions.providers import call_ids, sealed_reasoning, wire
@@ -30,6 +30,7 @@ _PASSED_BETAS = frozenset(
         *("thinking-token-count-2026-05-13", "token-efficient-tools-2025-02-19"),
     )
 )
+_SEARCH_BETA = "web-search-2025-03-05"  # at Google's cloud (github.com/BerriAI/litellm/issues/16269); else it is no beta now
 _OFF = ("disabled", "between_tools")
 _DEFAULT_EFFORT = "high"  # Anthropic's
 _THINKING_TOP_P_MIN = 0.95
@@ -61,17 +62,24 @@ def _tool(tool: Fields) -> Fields:
 
 def headers(call: Call) -> dict[str, str]:
     """Return the header with the betas that are passed on."""
-    passed = [beta for beta in call.request.betas if _is_passed(beta)]
-    return {"anthropic-beta": ",".join(passed)} if passed else {}
+    known = call.route.target.betas
+    passed = [name for beta in call.request.betas if (name := _passed(beta, known))]
+    passed += [_SEARCH_BETA] if call.request.web_search_at and _SEARCH_BETA in (known or ()) else []
+    return {"anthropic-beta": ",".join(dict.fromkeys(passed))} if passed else {}
 
 
-def _is_passed(beta: str) -> bool:
-    return beta in _PASSED_BETAS or _COMPUTER_BETA.fullmatch(beta) is not None
+def _passed(beta: str, known: Mapping[str, str] | None) -> str:
+    """Return the name of a beta at the provider; "" of one that is not passed on. ``known``: see ``Target.betas``."""
+    if _COMPUTER_BETA.fullmatch(beta):
+        return beta
+    if known is not None:
+        return known.get(beta, "")
+    return beta if beta in _PASSED_BETAS else ""
 
 
 def ignored_fields(call: Call, given: Fields) -> list[str]:
     """Return what is left out, the betas that are not passed on, and what only the gateway's own echo reads."""
-    betas = [f"anthropic-beta.{beta}" for beta in call.request.betas if not _is_passed(beta)]
+    betas = [f"anthropic-beta.{beta}" for beta in call.request.betas if not _passed(beta, call.route.target.betas)]
     rules = call.route.rules
     thinking, _, unheeded = _reasoning(call, given, rules)
     unheeded += [name for name in _refused_sampling(given, thinking, rules) if (name, given[name]) != ("temperature", 1)]
