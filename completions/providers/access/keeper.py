@@ -75,14 +75,18 @@ class Keeper:
         self._is_fetching = self._is_wanted = False
 
     def proof(self) -> Proof:
-        """Return what to show. Waits for the first one. Raises CredentialUnavailable."""
+        """Return what to show. Waits for it, unless the last attempt failed or lasted too long. Raises CredentialUnavailable."""
         self._asked_at = time.monotonic()
         if self._thread is None or not self._thread.is_alive() or self._asked_at >= self._good_until:
             with self._changed:
                 self._begin()
-                self._changed.wait_for(lambda: self._is_good or not self._is_fetching, WAIT_SECONDS)
+                has_ended = self._changed.wait_for(
+                    lambda: self._is_good or self._failure or not self._is_fetching, WAIT_SECONDS
+                )
+                if not has_ended:
+                    self._failure = f"no credential arrived within {WAIT_SECONDS} seconds"
         if self._proof is None or not self._is_good:
-            raise CredentialUnavailable(self._failure or f"no credential arrived within {WAIT_SECONDS} seconds")
+            raise CredentialUnavailable(self._failure)
         return self._proof
 
     def renew(self, refused: Proof) -> bool:
