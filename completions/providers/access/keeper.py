@@ -75,7 +75,7 @@ class Keeper:
         self._is_fetching = self._is_wanted = False
 
     def proof(self) -> Proof:
-        """Return what to show. Waits for it, unless the last attempt failed or lasted too long. Raises CredentialUnavailable."""
+        """Return what to show. Waits, unless the last attempt failed or lasted too long. Raises CredentialUnavailable."""
         self._asked_at = time.monotonic()
         if self._thread is None or not self._thread.is_alive() or self._asked_at >= self._good_until:
             with self._changed:
