@@ -277,7 +277,7 @@ NO_RULES = ModelRules()
 
 
 class Proof(Protocol):
-    """What proves to a provider who asks: an access key that expires, or a signer."""
+    """Proves to a provider who asks: an access key that expires, or a signer."""
 
     @property
     def secret(self) -> str: ...

@@ -108,7 +108,7 @@ class ProviderTable(_Table):
 
 
 _Variable = Annotated[str, pydantic.AfterValidator(rules.clean_api_key_env)]
-# What each type of ``auth`` may state beside ``env``, the variable with the key; and what it must state.
+# The fields that each type of ``auth`` may have beside ``env``, the variable with the key; and those that it must have.
 _AUTH_FIELDS = {
     "bearer": (),
     "header": ("name",),

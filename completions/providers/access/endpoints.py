@@ -83,7 +83,7 @@ LISTS = {
     "gemini": GEMINI._replace(name="models", path="/v1beta/models?pageSize=1000", stream_path=""),
 }
 _STREAMED = (OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI)
-# What a catalog file may state a path of.
+# The APIs of which a catalog file may state a path.
 PATHS = [
     *(endpoint.name for endpoint in (*_STREAMED, OPENAI_EMBEDDINGS, GEMINI_EMBEDDINGS, LISTS["openai"])),
     *(f"{endpoint.name}_stream" for endpoint in _STREAMED),

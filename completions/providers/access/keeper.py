@@ -36,7 +36,7 @@ class CredentialUnavailable(Exception):
 
 
 class Bearer(msgspec.Struct, frozen=True):
-    """What is shown as ``Authorization: Bearer``."""
+    """An access key, shown as ``Authorization: Bearer``."""
 
     secret: str
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gateway_project.text import web_addresses
 
-# What a request may need: it is not sent to a platform that lacks it.
+# Needs of requests: one is not sent to a platform that lacks what it needs.
 WEB_SEARCH, FORMATS, EMBEDDINGS = "a search of the web", "a schema of the reply", "embeddings"
 STRICT, METADATA = "strict", "metadata"  # of a request, from which they are left out
 MODEL_LIST = "a list of its models"
@@ -33,8 +33,8 @@ class Platform(NamedTuple):
 NONE = Platform()
 _METHOD = "/models/{model}:"
 _FOUNDRY = "https://platform.claude.com/docs/en/build-with-claude/claude-in-microsoft-foundry"
-# Refusals: github.com/anthropics/claude-code/issues/12429, github.com/BerriAI/litellm/issues/17755. What is taken, one by a new
-# name: github.com/BerriAI/litellm/blob/main/litellm/anthropic_beta_headers_config.json.
+# Refusals: github.com/anthropics/claude-code/issues/12429, github.com/BerriAI/litellm/issues/17755. Those
+# that are taken, one by a new name: github.com/BerriAI/litellm/blob/main/litellm/anthropic_beta_headers_config.json.
 _TOOL_SEARCH = {"advanced-tool-use-2025-11-20": "tool-search-tool-2025-10-19"}
 _BEDROCK_BETAS = _TOOL_SEARCH | {
     beta: beta
