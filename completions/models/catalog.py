@@ -137,7 +137,7 @@ class Provider(models.Model):
     def lacked_credential(self) -> bool:
         """Whether some host had no credential to show within the last minutes. ``key_refusal`` says why."""
         is_recent = self.key_refused_at is not None and timezone.now() - self.key_refused_at < timedelta(minutes=3)
-        return is_recent and not self.is_key_refused
+        return is_recent and not self.refused_key
 
     @property
     def key_fingerprint(self) -> str:

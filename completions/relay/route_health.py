@@ -203,7 +203,8 @@ def _report_missing(route: Route, reason: str) -> None:
 
 
 def _note_missing(route: Route, reason: str) -> None:
-    Provider.objects.filter(pk=route.provider_slug).update(key_refused_at=Now(), key_refusal=reason)
+    others = Provider.objects.filter(pk=route.provider_slug).exclude(refused_key=route.key_fingerprint)
+    others.update(refused_key="", key_refused_at=Now(), key_refusal=reason)
 
 
 def _key(route: Route) -> _ProviderKey:
