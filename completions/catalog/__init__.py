@@ -13,6 +13,7 @@ way round.
 - ``markup``       what is added to providers' prices that files and lists have
 - ``writes``       the catalog's lock, and setting a price: shared by ``file`` and ``sync``
 - ``sync``         proposals from providers' own lists of models
+- ``access_words`` how a provider is reached, in words
 - ``forms``        the admin's forms: keys are only written, prices are entered in dollars
 - ``price_changes`` staff's changes of prices: what changes in percent is shown and confirmed
 - ``price_requests`` prices that staff ask for, which a second person approves

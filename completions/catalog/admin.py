@@ -14,12 +14,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused
 from billing.staff_permissions import staff_of
-from completions.catalog import previews, price_requests, route_calls, writes
+from completions.catalog import access_words, previews, price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
 from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
@@ -34,7 +35,6 @@ from gateway_project.text import dollars, number_fields
 
 _SET_PRICE = "completions.add_price"
 _CHANGE_ROUTE = "completions.change_route"
-_UNREADABLE_KEY = "stored here, but it cannot be decrypted with GATEWAY_ENCRYPTION_KEYS: enter it again"
 
 
 class UndeletableAdmin(RecordedAdmin):
@@ -86,20 +86,25 @@ class ProviderAdmin(ShowsMeasurements):
     search_fields = ("slug", "base_url")
     ordering = ("slug",)
     fields = (
-        *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "access", "is_enabled"),
+        *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "reached", "is_enabled"),
         "passes_unknown_fields",
         *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "cancels", "sync", "own_list"),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
         # Only a catalog file sets these: staff could otherwise send any secret of the environment, or of a cloud, to any host.
-        fixed = ("key", "api_key_env", "access", "own_list")
+        fixed = ("key", "api_key_env", "reached", "own_list")
         return (*fixed, "slug", "kind") if obj else fixed
 
     def get_fields(self, request: HttpRequest, obj: Provider | None = None) -> Any:
         if obj is None or self.has_change_permission(request, obj):
             return self.fields
         return [name for name in self.fields if name not in {"api_key", "forget_api_key"}]
+
+    @admin.display(description="How it is reached")
+    def reached(self, provider: Provider) -> str:
+        lines = [(line,) for line in access_words.describe_access(provider)]
+        return format_html_join(mark_safe("<br>"), "{}", lines)  # noqa: S308  a constant
 
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
@@ -119,13 +124,7 @@ class ProviderAdmin(ShowsMeasurements):
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
-        if provider.sealed_api_key:
-            where = "stored here, encrypted" if provider.is_key_readable else _UNREADABLE_KEY
-        elif not provider.api_key_env:
-            where = "none"
-        else:
-            name = provider.api_key_env
-            where = f"in {name}" if provider.key_in_environment else f"missing: {name} is not set"
+        where = access_words.describe_key(provider)
         if provider.lacked_credential:
             return (
                 f"{where}; at {provider.key_refused_at:%H:%M} UTC there was no credential on some host: {provider.key_refusal}"

@@ -288,6 +288,49 @@ def test_the_list_of_providers_shows_which_key_is_missing(shed, root, monkeypatc
     assert SECRET not in html
 
 
+def test_the_page_of_a_provider_says_how_it_is_reached(shed, root):
+    def page() -> str:
+        html = root.get(url("provider", "change", "shed")).content.decode()
+        return html.partition("How it is reached:")[2].partition("field-is_enabled")[0]
+
+    assert "As its kind says: the catalog file states nothing else." in page()
+    access = {
+        "auth": {"type": "header", "name": "api-key"},
+        "headers": {"x-team": "a<b"},
+        "query": {"api-version": "2024-10-21"},
+        "paths": {"chat": "/c/{model}"},
+        "platform": "azure",
+    }
+    Provider.objects.update(access=access)
+    shown = "api-key<br>Header x-team: a&lt;b<br>Query api-version=2024-10-21<br>Path of chat: /c/{model}<br>Platform: azure"
+    assert f"The key is sent in the header {shown}" in page()
+    Provider.objects.update(access={"auth": {"type": "bearer"}})
+    assert "The key is sent as Authorization: Bearer" in page()
+    Provider.objects.update(access={"auth": {"type": "aws", "region": "eu-central-1", "service": "bedrock"}})
+    assert "The credential is one of AWS<br>region: eu-central-1<br>service: bedrock" in page()
+
+
+def test_the_pages_of_providers_say_where_a_credential_comes_from(shed, root, monkeypatch):
+    def key() -> str:
+        html = root.get(url("provider", "changelist")).content.decode()
+        return html.partition("field-key")[2].partition(">")[2].partition("<")[0]
+
+    assert key() == "none"
+    Provider.objects.update(access={"auth": {"type": "google"}})
+    assert key() == "fetched from Google by google-auth with what it finds on each host"
+    Provider.objects.update(access={"auth": {"type": "azure"}}, api_key_env="SHED_API_KEY")
+    assert key() == "missing: SHED_API_KEY is not set"
+    monkeypatch.setenv("SHED_API_KEY", SECRET)
+    assert key() == "fetched from Azure by azure-identity with a secret that is in SHED_API_KEY"
+    Provider.objects.update(access={"auth": {"type": "aws"}})
+    assert key() == "in SHED_API_KEY"
+    now = timezone.now()
+    Provider.objects.update(access={"auth": {"type": "google"}}, api_key_env="", key_refused_at=now, key_refusal="no server")
+    assert key().endswith(f"each host; at {now:%H:%M} UTC there was no credential on some host: no server")
+    Provider.objects.update(refused_key="of an earlier key")
+    assert key().endswith("each host")
+
+
 def test_staff_with_view_permission_cannot_enter_a_key(shed):
     client = staff("view_provider")
 
