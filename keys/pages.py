@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import locks as account_locks
-from billing.accounts.member_pages import Pager, member_page, member_page_for
+from billing.accounts.member_pages import member_page, member_page_for, page_of
 from billing.accounts.roles import Permission
 from billing.ledger import reading, statement
 from billing.models import Account
@@ -60,13 +60,12 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     now, form = pool.database_time(), KeyListForm(request.GET)
     context: dict[str, Any] = {"form": form, "is_filtered": any(request.GET.get(name) for name in form.fields)}
     if not form.is_valid():
-        return render(request, "dashboard/keys.html", {**context, "keys": [], "pager": Pager(1, 0, KEYS_PER_PAGE)}, status=400)
+        return render(request, "dashboard/keys.html", {**context, "keys": []}, status=400)
     given = form.cleaned_data
     spent_until = now.date() if given["sort"] == KeyListForm.MOST_SPENT else None
     keys = summaries.select_keys(account, search=given["search"], tag=given["tag"], spent_until=spent_until)
-    pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
-    page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context |= {"keys": summaries.summarize_keys(page, now), "pager": pager, "api_url": hosts.api_url(request)}
+    page = page_of(request, keys, KEYS_PER_PAGE)
+    context |= {"keys": summaries.summarize_keys(page.object_list, now), "page": page, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 
@@ -112,9 +111,9 @@ def _make(
 def list_management_keys(request: HttpRequest, account: Account) -> HttpResponse:
     """List the management keys: those in use first, each newest first."""
     keys = account.management_keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
-    pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
-    shown = [_describe(key) for key in keys[pager.offset : pager.offset + KEYS_PER_PAGE]]
-    return render(request, "dashboard/management_keys.html", {"keys": shown, "pager": pager, "address": _address(request)})
+    page = page_of(request, keys, KEYS_PER_PAGE)
+    context = {"keys": [_describe(key) for key in page], "page": page, "address": _address(request)}
+    return render(request, "dashboard/management_keys.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -2,10 +2,11 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.core import paginator
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -139,34 +140,8 @@ def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
     return redirect("dashboard")
 
 
-@dataclass(frozen=True)
-class Pager:
-    """One page of a list of ``count`` items. Pages are numbered from 1."""
-
-    number: int
-    count: int
-    per_page: int
-
-    @classmethod
-    def of(cls, request: HttpRequest, *, count: int, per_page: int) -> "Pager":
-        """Read ``?page=``. A number outside the list means the nearest page, because lists change under bookmarks."""
-        asked = request.GET.get("page", "1")
-        number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 15 else 1
-        pager = cls(number, count, per_page)
-        return replace(pager, number=min(max(number, 1), pager.last))
-
-    @property
-    def last(self) -> int:
-        return max(-(-self.count // self.per_page), 1)
-
-    @property
-    def offset(self) -> int:
-        return (self.number - 1) * self.per_page
-
-    @property
-    def newer(self) -> int | None:
-        return self.number - 1 if self.number > 1 else None
-
-    @property
-    def older(self) -> int | None:
-        return self.number + 1 if self.number < self.last else None
+def page_of(request: HttpRequest, rows: QuerySet[Any], per_page: int) -> paginator.Page[Any]:
+    """Read ``?page=``. A number outside the list means the nearest page, because lists change under bookmarks."""
+    asked = request.GET.get("page", "1")
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 15 else 1
+    return paginator.Paginator(rows, per_page).get_page(max(number, 1))

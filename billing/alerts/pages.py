@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks, money
-from billing.accounts.member_pages import Pager, member_page, member_page_for
+from billing.accounts.member_pages import member_page, member_page_for, page_of
 from billing.accounts.roles import Permission
 from billing.alerts import endpoints, payload, summaries
 from billing.forms import DollarsField
@@ -70,12 +70,11 @@ def moved(request: HttpRequest, rest: str) -> HttpResponse:
 @member_page
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the alerts, newest first, with their deliveries; and what warns."""
-    pager = Pager.of(request, count=summaries.alerts_of(account).count(), per_page=ALERTS_PER_PAGE)
-    now = pool.database_time()
+    page, now = page_of(request, summaries.alerts_of(account), ALERTS_PER_PAGE), pool.database_time()
     context = {
         "account": account,
-        "pager": pager,
-        "alerts": summaries.read_alerts(account, offset=pager.offset, limit=ALERTS_PER_PAGE),
+        "page": page,
+        "alerts": summaries.read_alerts(account, page.object_list),
         "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
         "endpoints_max": settings.ACCOUNT_WEBHOOKS_MAX,
     }

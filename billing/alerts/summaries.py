@@ -19,13 +19,13 @@ _STATES = {"WAITING": ("Waiting", "waiting"), "DELIVERED": ("Delivered", "active
 
 
 def alerts_of(account: Account) -> QuerySet[AccountAlert]:
-    """Return the account's alerts without notices, because bookings are in the statement."""
-    return AccountAlert.objects.filter(account=account).exclude(kind__in=AccountAlert.NOTICES)
+    """Return the account's alerts, newest first, without notices, because bookings are in the statement."""
+    alerts = AccountAlert.objects.filter(account=account).exclude(kind__in=AccountAlert.NOTICES)
+    return alerts.order_by("-created_at", "-pk")
 
 
-def read_alerts(account: Account, *, offset: int, limit: int) -> list[dict[str, Any]]:
-    """Return alerts, newest first, with their deliveries, also those of mails that sum them up. Two queries."""
-    alerts = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
+def read_alerts(account: Account, alerts: QuerySet[AccountAlert]) -> list[dict[str, Any]]:
+    """Return some of the account's alerts with their deliveries, also those of mails that sum them up. Two queries."""
     sums = AccountAlert.objects.filter(account=account, kind=AccountAlert.Kind.CHANGES_SUMMED)
     rows = AlertDelivery.objects.filter(Q(alert__in=alerts.values("pk")) | Q(alert__in=sums))
     by_alert: defaultdict[UUID, list[dict[str, Any]]] = defaultdict(list)

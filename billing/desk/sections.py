@@ -73,7 +73,7 @@ def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:
     return {
         "threshold": dollars.format_usd(account.warning_threshold_nanos) if account.warning_threshold_nanos else "",
         "endpoints": [alerts.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
-        "alerts": alerts.read_alerts(account, offset=0, limit=ALERTS_SHOWN),
+        "alerts": alerts.read_alerts(account, alerts.alerts_of(account)[:ALERTS_SHOWN]),
     }
 
 

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks
-from billing.accounts.member_pages import Page, Pager, member_page_for
+from billing.accounts.member_pages import Page, member_page_for, page_of
 from billing.accounts.roles import Permission
 from billing.ledger import credits
 from billing.models import Account, BillingDetails, Payment, TopUpRule
@@ -58,16 +58,15 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
             return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
         except purchases.NotBegun as error:
             form.add_error(None, str(error))
-    pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
-    payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
+    page = page_of(request, account.payments.order_by("-id"), PAYMENTS_PER_PAGE)
     notes = summaries.notes_by_payment(account)
     context = {
         "form": form if processor else None,
         "balance_nanos": account.balance_nanos,
         "is_empty": account.available_nanos <= 0,
         "is_owed": account.balance_nanos < 0,
-        "pager": pager,
-        "payments": [summaries.summarize(payment, notes.get(str(payment.pk), [])) for payment in payments],
+        "page": page,
+        "payments": [summaries.summarize(payment, notes.get(str(payment.pk), [])) for payment in page],
         "details": BillingDetails.objects.filter(account=account).first(),
         "rule": top_ups.summarize(top_ups.find_rule(account, processor)),
         "is_demo": processor is not None and processor.name == "demo",

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from billing.accounts.member_pages import Pager
+from billing.accounts.member_pages import page_of
 from billing.models import User
 from billing.sign_in import devices, links, sessions
 
@@ -23,11 +23,8 @@ class SessionList(ListUserSessionsView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super(ListUserSessionsView, self).get_context_data(**kwargs)
         user = self.request.user
-        found = sessions.find_open(user)
-        context["pager"] = pager = Pager.of(self.request, count=found.count(), per_page=SESSIONS_PER_PAGE)
-        page = found[pager.offset : pager.offset + SESSIONS_PER_PAGE]
+        context["page"] = page = page_of(self.request, sessions.find_open(user), SESSIONS_PER_PAGE)
         context["sessions"] = [each for each in page if not each.purge()]  # those that another password has ended
-        context["session_count"] = pager.count
         for session in context["sessions"]:
             session.browser = devices.describe_browser(session.user_agent)
         context["idle_time"] = _in_words(sessions.idle_seconds_max(user))

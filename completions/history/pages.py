@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from billing.accounts.list_forms import ListForm, spender_field
-from billing.accounts.member_pages import Pager, member_page
+from billing.accounts.member_pages import member_page, page_of
 from billing.ledger.writer import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
 from completions.history import explanation, files, reading
@@ -114,11 +114,10 @@ def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict
     given = form.cleaned_data
     wanted = {"key": given["key"], "model": given["model"], "at__gte": form.begin, "at__lt": form.end}
     found = refusal_summaries.of_account(account).filter(**{name: value for name, value in wanted.items() if value})
-    pager = Pager.of(request, count=found.count(), per_page=REQUESTS_PER_PAGE)
-    page = found[pager.offset : pager.offset + REQUESTS_PER_PAGE]
+    page = page_of(request, found, REQUESTS_PER_PAGE)
     return {
         "refused": [{"refusal": each, "words": refusal_summaries.describe_error(each.error)} for each in page],
-        "pager": pager,
+        "page": page,
         "kept_of_each_key": tables.LATEST_MAX,
         "refusals_kept_days": settings.RETENTION_REFUSAL_DAYS,
     }
