@@ -8,10 +8,9 @@ from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.views.decorators.http import require_GET, require_safe
 
 from billing.accounts.list_forms import ListForm, spender_field
-from billing.accounts.member_pages import member_page
+from billing.accounts.member_pages import download_page, plain_page
 from billing.ledger import reading, statement
 from billing.models import Account, LedgerEntry
 from gateway_project import app_config
@@ -45,8 +44,7 @@ class StatementForm(ListForm):
         return reading.EntryFilter(given["type"], given["key"], self.begin, self.end, given["model"])
 
 
-@require_safe
-@member_page
+@plain_page()
 def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     """List the ledger entries that the filters select, newest first. ``?entry=`` is the id of an entry to begin with."""
     form = StatementForm(account, request.GET)
@@ -75,8 +73,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "dashboard/statement.html", context)
 
 
-@require_GET
-@member_page
+@download_page()
 def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the entries that the filters select as CSV."""
     form = StatementForm(account, request.GET)

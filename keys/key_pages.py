@@ -8,11 +8,11 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods
 
 from billing import locks as account_locks
 from billing.accounts import roles
-from billing.accounts.member_pages import Page, member_page, member_page_for, select_account
+from billing.accounts.member_pages import Page, act_page, form_page, member_page, plain_page, select_account
 from billing.accounts.roles import Permission
 from billing.models import Account, Membership
 from billing.sign_in.reauthentication import reauthenticates
@@ -27,8 +27,7 @@ Key = TypeVar("Key", ApiKey, ManagementKey)
 _REVOKED = "{} was revoked and can no longer be changed."
 
 
-@require_safe
-@member_page
+@plain_page()
 def show_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a key with its limits, and which of its secrets work."""
     key, now = get_object_or_404(account.keys, pk=key_id), pool.database_time()
@@ -40,8 +39,7 @@ def show_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespons
     return render(request, "dashboard/key.html", {"key": summary, "former": former})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
+@form_page(Permission.MANAGE_KEYS)
 @reauthenticates
 def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Change a key's name, last day, models, rates and tags."""
@@ -66,7 +64,7 @@ def _act_page(act: Callable[[HttpRequest, ApiKey], None], words: str, *, asks_pa
         _act(request, key, lambda: act(request, key), words)
         return redirect("key", key_id)
 
-    return require_POST(member_page_for(Permission.MANAGE_KEYS)(reauthenticates(page) if asks_password else page))
+    return act_page(Permission.MANAGE_KEYS)(reauthenticates(page) if asks_password else page)
 
 
 pause_key = _act_page(acts.pause, "")  # the page says so
@@ -74,8 +72,7 @@ resume_key = _act_page(acts.resume, "{} works again.", asks_password=True)
 end_former_secrets = _act_page(acts.end_former_secrets, "Only the newest secret of {} works now.")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
+@form_page(Permission.MANAGE_KEYS)
 @reauthenticates
 def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Give the key a new secret, which is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -108,8 +105,7 @@ def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
     return None
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
+@form_page(Permission.MANAGE_KEYS)
 @reauthenticates
 def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Set, change or clear a key's spending limit."""
@@ -123,8 +119,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
     return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
+@form_page(Permission.MANAGE_KEYS)
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
     key = get_object_or_404(account.keys, pk=key_id)

@@ -11,10 +11,9 @@ from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import locks as account_locks
-from billing.accounts.member_pages import member_page, member_page_for, page_of
+from billing.accounts.member_pages import form_page, page_of, plain_page
 from billing.accounts.roles import Permission
 from billing.ledger import reading, statement
 from billing.models import Account
@@ -31,8 +30,7 @@ LATEST_KEYS = 5
 KEYS_PER_PAGE = 50
 
 
-@require_safe
-@member_page
+@plain_page()
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the balance, the latest ledger entries and keys, and thirty days of spending."""
     now = pool.database_time()
@@ -53,8 +51,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "dashboard/overview.html", context)
 
 
-@require_safe
-@member_page
+@plain_page()
 def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     """List the keys that the filters select: keys in use before revoked ones, newest first, or by what they spent recently."""
     now, form = pool.database_time(), KeyListForm(request.GET)
@@ -69,8 +66,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "dashboard/keys.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_KEYS)
+@form_page(Permission.MANAGE_KEYS)
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key."""
@@ -106,8 +102,7 @@ def _make(
     return render(request, f"dashboard/{name}_made.html", {"name": key.name, "secret": minted, **shown})
 
 
-@require_safe
-@member_page
+@plain_page()
 def list_management_keys(request: HttpRequest, account: Account) -> HttpResponse:
     """List the management keys: those in use first, each newest first."""
     keys = account.management_keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
@@ -116,8 +111,7 @@ def list_management_keys(request: HttpRequest, account: Account) -> HttpResponse
     return render(request, "dashboard/management_keys.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_BY_PROGRAM)
+@form_page(Permission.MANAGE_BY_PROGRAM)
 @reauthenticates
 def new_management_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a management key."""
@@ -129,8 +123,7 @@ def new_management_key(request: HttpRequest, account: Account) -> HttpResponse:
     return _make(request, account, ManagementKeyForm, make, **names, address=_address(request))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_BY_PROGRAM)
+@form_page(Permission.MANAGE_BY_PROGRAM)
 def revoke_management_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a confirmation; a POST revokes the management key. Revoking twice changes nothing."""
     key = get_object_or_404(account.management_keys, pk=key_id)

@@ -15,12 +15,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from billing import locks
 from billing.account_settings import activity, closing, exports
 from billing.accounts import lifecycle, list_forms
-from billing.accounts.member_pages import member_page_for
+from billing.accounts.member_pages import act_page, download_page, form_page, plain_page
 from billing.accounts.roles import Permission
 from billing.models import Account, EmailChoice
 from billing.sign_in.reauthentication import asks_anew, reauthenticates
@@ -38,8 +37,7 @@ _DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in activity.Doer
 _KEY_MAX = 2**63 - 1
 
 
-@require_safe
-@member_page_for(Permission.SEE_SETTINGS)
+@plain_page(Permission.SEE_SETTINGS)
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     context = {
         "account_id": account.pk,
@@ -56,8 +54,7 @@ class EmailForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = EMAILS
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.SEE_SETTINGS)
+@form_page(Permission.SEE_SETTINGS)
 def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
     """Switch kinds of emails on or off. Those about security are always sent."""
     choice = EmailChoice.objects.filter(account=account).first() or EmailChoice(account=account)
@@ -77,8 +74,7 @@ def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "settings/emails.html", {"form": form})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.EXPORT_DATA)
+@form_page(Permission.EXPORT_DATA)
 @reauthenticates
 def export_data(request: HttpRequest, account: Account) -> HttpResponse:
     """List the exports. A POST asks for one."""
@@ -94,8 +90,7 @@ def export_data(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "settings/export.html", {"exports": found, "is_waiting": is_waiting, "days": settings.EXPORT_DAYS})
 
 
-@require_GET
-@member_page_for(Permission.EXPORT_DATA)
+@download_page(Permission.EXPORT_DATA)
 def download_export(request: HttpRequest, account: Account, export_id: UUID) -> HttpResponseBase:
     export = get_object_or_404(account.exports, pk=export_id, state=exports.State.READY)
     file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
@@ -123,8 +118,7 @@ class ClosingForm(forms.Form):
         return name
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.CLOSE_ACCOUNT)
+@form_page(Permission.CLOSE_ACCOUNT)
 @asks_anew
 @reauthenticates
 def close_account(request: HttpRequest, account: Account) -> HttpResponse:
@@ -154,8 +148,7 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "settings/close.html", context)
 
 
-@require_POST
-@member_page_for(Permission.CLOSE_ACCOUNT)
+@act_page(Permission.CLOSE_ACCOUNT)
 @reauthenticates
 def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
     try:
@@ -182,8 +175,7 @@ class ActivityForm(list_forms.ListForm):
         return activity.find(account, act=self.cleaned_data["act"], doer=doer, begin=self.begin, end=self.end)
 
 
-@require_safe
-@member_page_for(Permission.SEE_SETTINGS)
+@plain_page(Permission.SEE_SETTINGS)
 def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
     form = ActivityForm(request.GET)
     context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters)}
@@ -199,8 +191,7 @@ def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "settings/activity.html", context)
 
 
-@require_GET
-@member_page_for(Permission.SEE_SETTINGS)
+@download_page(Permission.SEE_SETTINGS)
 def download_activity(request: HttpRequest, account: Account) -> HttpResponseBase:
     form = ActivityForm(request.GET)
     if not form.is_valid():

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 
 from billing.accounts import lifecycle
 from billing.accounts.roles import PERMISSIONS, Permission
@@ -124,13 +124,28 @@ def member_page_for(permission: Permission) -> Callable[[Page], Page]:
     return lambda view: member_page(requires(permission)(view))
 
 
+def _page(*methods: str) -> Callable[..., Callable[[Page], Page]]:
+    """Return what makes a view the page of members, or of those whose role has a permission, with these methods."""
+
+    def page_for(permission: Permission | None = None) -> Callable[[Page], Page]:
+        restrict = member_page_for(permission) if permission else member_page
+        return lambda view: require_http_methods(methods)(restrict(view))
+
+    return page_for
+
+
+plain_page = _page("GET", "HEAD")
+form_page = _page("GET", "HEAD", "POST")
+act_page = _page("POST")
+download_page = _page("GET")
+
+
 def select_account(request: HttpRequest, account: Account) -> None:
     """Make this the account whose pages the member sees."""
     request.session[_ACCOUNT_SESSION_KEY] = str(account.pk)
 
 
-@require_POST
-@member_page
+@act_page()
 def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
     """Select another of the member's accounts."""
     chosen = request.POST.get("account", "")

@@ -12,10 +12,9 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks, money
-from billing.accounts.member_pages import member_page, member_page_for, page_of
+from billing.accounts.member_pages import act_page, form_page, page_of, plain_page
 from billing.accounts.roles import Permission
 from billing.alerts import endpoints, payload, summaries
 from billing.forms import DollarsField
@@ -66,23 +65,21 @@ def moved(request: HttpRequest, rest: str) -> HttpResponse:
     return reply
 
 
-@require_safe
-@member_page
+@plain_page()
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the alerts, newest first, with their deliveries; and what warns."""
     page, now = page_of(request, summaries.alerts_of(account), ALERTS_PER_PAGE), pool.database_time()
     context = {
         "account": account,
         "page": page,
-        "alerts": summaries.read_alerts(account, page.object_list),
+        "alerts": summaries.read_alerts(account, page),
         "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
         "endpoints_max": settings.ACCOUNT_WEBHOOKS_MAX,
     }
     return render(request, "alerts/list.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.PAY)
+@form_page(Permission.PAY)
 def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
     """Set below which balance members are warned."""
     initial = {"threshold": account.warning_threshold_cents}
@@ -104,8 +101,7 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
 # --- Webhooks -----------------------------------------------------------------------------------------------------
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@form_page(Permission.MANAGE_WEBHOOKS)
 @reauthenticates
 def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
     """Make an endpoint. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -119,8 +115,7 @@ def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "alerts/new.html", {"form": form})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@form_page(Permission.MANAGE_WEBHOOKS)
 @reauthenticates
 def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST makes a new secret and shows it once."""
@@ -135,8 +130,7 @@ def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *
     return render(request, "alerts/secret.html", context)
 
 
-@require_safe
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@plain_page(Permission.MANAGE_WEBHOOKS)
 def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Show an endpoint with its latest deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -148,8 +142,7 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
     return render(request, "alerts/endpoint.html", context)
 
 
-@require_POST
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@act_page(Permission.MANAGE_WEBHOOKS)
 def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Pause or resume the endpoint, as the button says: a second press changes nothing."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -160,8 +153,7 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
     return redirect("webhook", endpoint_id)
 
 
-@require_POST
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@act_page(Permission.MANAGE_WEBHOOKS)
 def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Send a test, which appears among the deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -173,8 +165,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
     return redirect("webhook", endpoint_id)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@form_page(Permission.MANAGE_WEBHOOKS)
 def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST deletes the endpoint with its deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -185,8 +176,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
     return render(request, "alerts/delete.html", {"url": endpoint.url, "id": endpoint.pk})
 
 
-@require_POST
-@member_page_for(Permission.MANAGE_WEBHOOKS)
+@act_page(Permission.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
     """Send an ended delivery again, with its former id."""
     sent = AlertDelivery.objects.filter(alert__account=account, endpoint__isnull=False).select_related("endpoint")

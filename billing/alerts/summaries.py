@@ -1,7 +1,7 @@
 """Alerts, their deliveries and endpoints as plain values for pages. The number of queries does not depend on the rows."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,10 +24,10 @@ def alerts_of(account: Account) -> QuerySet[AccountAlert]:
     return alerts.order_by("-created_at", "-pk")
 
 
-def read_alerts(account: Account, alerts: QuerySet[AccountAlert]) -> list[dict[str, Any]]:
+def read_alerts(account: Account, alerts: Collection[AccountAlert]) -> list[dict[str, Any]]:
     """Return some of the account's alerts with their deliveries, also those of mails that sum them up. Two queries."""
     sums = AccountAlert.objects.filter(account=account, kind=AccountAlert.Kind.CHANGES_SUMMED)
-    rows = AlertDelivery.objects.filter(Q(alert__in=alerts.values("pk")) | Q(alert__in=sums))
+    rows = AlertDelivery.objects.filter(Q(alert__in=list(alerts)) | Q(alert__in=sums))
     by_alert: defaultdict[UUID, list[dict[str, Any]]] = defaultdict(list)
     for row in rows.select_related("alert", "endpoint").order_by("created_at", "pk"):
         for id in row.alert.data.get("alert_ids", [str(row.alert_id)]):

@@ -18,9 +18,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods
 
-from billing.accounts.member_pages import member_of, member_page, member_page_for, requires, select_account
+from billing.accounts.member_pages import act_page, form_page, member_of, plain_page, requires, select_account
 from billing.accounts.roles import DESCRIPTIONS, Permission
 from billing.email_addresses import EmailAddressField
 from billing.forms import SelectedAccountForm
@@ -51,8 +51,7 @@ class InvitationForm(SelectedAccountForm, RoleForm):
         super().__init__(*args, **kwargs)
 
 
-@require_safe
-@member_page
+@plain_page()
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the members; to those who may invite, also who is invited."""
     members = account.memberships.select_related("user").order_by("user__email")
@@ -88,8 +87,7 @@ def _invitation_row(invitation: Invitation, now: datetime) -> dict[str, Any]:
     }
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_MEMBERS)
+@form_page(Permission.MANAGE_MEMBERS)
 @reauthenticates
 def invite(request: HttpRequest, account: Account) -> HttpResponse:
     """Send someone a link by which they join the account."""
@@ -116,8 +114,7 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
     return False
 
 
-@require_POST
-@member_page_for(Permission.MANAGE_MEMBERS)
+@act_page(Permission.MANAGE_MEMBERS)
 def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUID) -> HttpResponse:
     """Revoke an invitation. Stopping one must not wait for a password."""
     invitation = get_object_or_404(account.invitations, pk=invitation_id)
@@ -128,8 +125,7 @@ def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUI
     return redirect("members")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.MANAGE_MEMBERS)
+@form_page(Permission.MANAGE_MEMBERS)
 @reauthenticates
 def change_role(request: HttpRequest, account: Account, membership_id: int) -> HttpResponse:
     """Give a member another role."""
@@ -145,8 +141,7 @@ def change_role(request: HttpRequest, account: Account, membership_id: int) -> H
     return render(request, "members/role.html", {"form": form, "email": member.user.email})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page
+@form_page()
 def end_membership(request: HttpRequest, account: Account, membership_id: int) -> HttpResponseBase:
     """Remove a member, or leave: each member may end their own membership."""
     member = _find(account, membership_id)

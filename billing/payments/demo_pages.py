@@ -8,11 +8,11 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
+from billing.accounts.member_pages import form_page
+from billing.accounts.roles import Permission
 from billing.models import Account, Payment
 from billing.payments import configuration, demo_processor
-from billing.payments.pages import payer_page
 from billing.payments.processor import ProcessorUnavailable
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -31,8 +31,7 @@ class Action:
     returns: bool = False
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@payer_page
+@form_page(Permission.PAY)
 def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
     """Show the buttons that are possible now; a POST does one of them."""
     processor = configuration.processor()

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks
-from billing.accounts.member_pages import Page, member_page_for, page_of
+from billing.accounts.member_pages import Page, act_page, form_page, member_page_for, page_of, plain_page
 from billing.accounts.roles import Permission
 from billing.ledger import credits
 from billing.models import Account, BillingDetails, Payment, TopUpRule
@@ -32,9 +32,6 @@ PAYMENTS_PER_PAGE = 25
 ASKED_AGAIN_AFTER = timedelta(seconds=3)
 
 
-payer_page = member_page_for(Permission.PAY)
-
-
 def leads_to_processor(view: Page) -> Page:
     """Let the page's forms lead to the processor's page: browsers apply form-action to redirects, too."""
 
@@ -48,7 +45,7 @@ def leads_to_processor(view: Page) -> Page:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @leads_to_processor
-@payer_page
+@member_page_for(Permission.PAY)
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the balance and all payments. A POST begins a payment and leads to the processor's page."""
     processor = configuration.processor() if account.is_active else None
@@ -76,7 +73,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
 
 @require_safe
 @leads_to_processor
-@payer_page
+@member_page_for(Permission.PAY)
 def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Show one payment; where payers come back to. Asks the processor itself, without waiting for the webhook."""
     payment = get_object_or_404(account.payments, pk=payment_id)
@@ -92,8 +89,7 @@ def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     return render(request, "billing/payment.html", context)
 
 
-@require_POST
-@payer_page
+@act_page(Permission.PAY)
 def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Close the processor's page of an open payment, which can then no longer be paid by mistake."""
     payment = get_object_or_404(account.payments, pk=payment_id)
@@ -109,7 +105,7 @@ def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> 
 
 @require_POST
 @leads_to_processor
-@payer_page
+@member_page_for(Permission.PAY)
 def retry_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Begin another payment of the amount of one that was not paid, and lead to its page."""
     payment = get_object_or_404(account.payments, pk=payment_id)
@@ -142,8 +138,7 @@ def _ask(payment: Payment) -> bool:
     return True
 
 
-@require_safe
-@payer_page
+@plain_page(Permission.PAY)
 def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     payment = get_object_or_404(account.payments, pk=payment_id, status=Payment.Status.PAID)
     context = {
@@ -157,15 +152,13 @@ def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     return render(request, "billing/receipt.html", context)
 
 
-@require_safe
-@payer_page
+@plain_page(Permission.PAY)
 def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     payment = get_object_or_404(account.payments.select_related("account"), pk=payment_id, status=Payment.Status.PAID)
     return _pdf(issuing.invoice(payment), f"invoice-{summaries.receipt_number(payment)}")
 
 
-@require_safe
-@payer_page
+@plain_page(Permission.PAY)
 def download_credit_note(request: HttpRequest, account: Account, number: str) -> HttpResponse:
     note = credits.find_note(account, number)
     if note is None:
@@ -177,8 +170,7 @@ def _pdf(content: bytes, name: str) -> HttpResponse:
     return HttpResponse(content, "application/pdf", headers={"Content-Disposition": f'attachment; filename="{name}.pdf"'})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@payer_page
+@form_page(Permission.PAY)
 def change_details(request: HttpRequest, account: Account) -> HttpResponse:
     """Change whom receipts name from the next payment on."""
     details = BillingDetails.objects.filter(account=account).first() or BillingDetails(account=account)
@@ -198,7 +190,7 @@ def change_details(request: HttpRequest, account: Account) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @leads_to_processor
-@payer_page
+@member_page_for(Permission.PAY)
 @reauthenticates
 def change_top_up(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the rule. A POST changes it. Without a working card, the POST also begins a payment and keeps its card."""

@@ -10,10 +10,9 @@ from typing import Any
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 
 from billing.accounts.list_forms import begin_of
-from billing.accounts.member_pages import member_of, member_page
+from billing.accounts.member_pages import member_of, plain_page
 from billing.ledger import reading
 from billing.models import Account
 from billing.payments import booking
@@ -23,8 +22,7 @@ from gateway_project.db import pool
 from gateway_project.text import dollars
 
 
-@require_safe
-@member_page
+@plain_page()
 def show_month(request: HttpRequest, account: Account, year: int, month: int) -> HttpResponse:
     """Show the statement of a calendar month in UTC. Billing details are for those who may pay."""
     payer = booking.describe_payer(account) if member_of(request).may_pay else {}

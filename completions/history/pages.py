@@ -8,10 +8,9 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST, require_safe
 
 from billing.accounts.list_forms import ListForm, spender_field
-from billing.accounts.member_pages import member_page, page_of
+from billing.accounts.member_pages import act_page, page_of, plain_page
 from billing.ledger.writer import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
 from completions.history import explanation, files, reading
@@ -75,8 +74,7 @@ class HistoryForm(ListForm):
         )
 
 
-@require_safe
-@member_page
+@plain_page()
 def list_requests(request: HttpRequest, account: Account) -> HttpResponse:
     """List the account's requests, newest first, with filters. ``?id=`` leads to the request of that id."""
     wanted = request.GET.get("id", "").strip()
@@ -123,8 +121,7 @@ def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict
     }
 
 
-@require_POST
-@member_page
+@act_page()
 def download_requests(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the requests that the filters select, without refused ones. The activity log records the download."""
     form = HistoryForm(account, request.GET)
@@ -134,8 +131,7 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
     return usage_files.respond(request, account, "requests.csv", lines, "Downloaded requests.csv.", after=after)
 
 
-@require_safe
-@member_page
+@plain_page()
 def show_request(request: HttpRequest, account: Account, request_id: str) -> HttpResponse:
     """Show a completion, or a refused request by its request id. An archived completion shows its ledger entry."""
     found = _find(account, request_id)

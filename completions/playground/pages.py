@@ -9,9 +9,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_http_methods, require_safe
 
-from billing.accounts.member_pages import member_page, member_page_for
+from billing.accounts.member_pages import form_page, plain_page
 from billing.accounts.roles import Permission
 from billing.models import Account
 from completions.catalog import lookup
@@ -41,8 +40,7 @@ class Reply:
     cost_nanos: int | None = None
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Permission.SEND_REQUESTS)
+@form_page(Permission.SEND_REQUESTS)
 def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Show the form; a POST sends it. A client that accepts ``text/event-stream`` gets the stream as the API sends it."""
     models = [each for each in lookup.list_models(available=True) if each.model.kind == ModelKind.CHAT]
@@ -63,8 +61,7 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     return reply if is_streamed else _answered(request, form, fields, reply)
 
 
-@require_safe
-@member_page
+@plain_page()
 def show_charge(request: HttpRequest, account: Account, completion_id: str) -> HttpResponse:
     """Tell what a completion was charged, as JSON: a stopped reply may be charged when its provider has finished it."""
     completion = get_object_or_404(Completion, account=account, pk=completion_id)

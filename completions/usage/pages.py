@@ -10,9 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
-from billing.accounts.member_pages import member_page
+from billing.accounts.member_pages import act_page, plain_page
 from billing.models import Account
 from completions.usage import figures, files, plot, ranges, sums
 from completions.usage.figures import Group, Grouping, Kind, Sums
@@ -75,8 +74,7 @@ def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, st
     return ranges.own(first, last, now), ""
 
 
-@require_safe
-@member_page
+@plain_page()
 def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
     """Show what the account used in a range, compared with the time before, as a plot and its table."""
     query = Query.of(request.GET, pool.database_time())
@@ -159,8 +157,7 @@ def _seconds(milliseconds: int | None) -> str:
     return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
 
 
-@require_POST
-@member_page
+@act_page()
 def download_usage(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the groups of each day as CSV."""
     query, names = Query.of(request.GET, pool.database_time()), _key_names(account)
@@ -168,8 +165,7 @@ def download_usage(request: HttpRequest, account: Account) -> HttpResponseBase:
     return _download(request, account, query, "usage.csv", lines)
 
 
-@require_POST
-@member_page
+@act_page()
 def download_focus(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the usage of each day in FOCUS columns."""
     query, names = Query.of(request.GET, pool.database_time()), _key_names(account)
