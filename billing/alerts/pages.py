@@ -68,12 +68,12 @@ def moved(request: HttpRequest, rest: str) -> HttpResponse:
 @plain_page()
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the alerts, newest first, with their deliveries; and what warns."""
-    page, now = page_of(request, summaries.alerts_of(account), ALERTS_PER_PAGE), pool.database_time()
+    page = page_of(request, summaries.alerts_of(account), ALERTS_PER_PAGE)
     context = {
         "account": account,
         "page": page,
         "alerts": summaries.read_alerts(account, page),
-        "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
+        "endpoints": [(each, summaries.describe_state(each)) for each in account.webhook_endpoints.order_by("pk")],
         "endpoints_max": settings.ACCOUNT_WEBHOOKS_MAX,
     }
     return render(request, "alerts/list.html", context)
@@ -136,7 +136,9 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     latest = endpoint.deliveries.select_related("alert", "endpoint").order_by("-pk")[:DELIVERIES_SHOWN]
     context: dict[str, Any] = {
-        "endpoint": summaries.summarize_endpoint(endpoint, pool.database_time()),
+        "endpoint": endpoint,
+        "state": summaries.describe_state(endpoint),
+        "now": pool.database_time(),
         "deliveries": [(payload.describe(each.alert), summaries.summarize_delivery(each)) for each in latest],
     }
     return render(request, "alerts/endpoint.html", context)

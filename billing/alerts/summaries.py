@@ -59,25 +59,15 @@ def _attempt(facts: dict[str, Any]) -> dict[str, Any]:
     return {"at": datetime.fromisoformat(facts["at"]), "words": words, "milliseconds": facts["ms"]}
 
 
-def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> dict[str, Any]:
-    state, kind = "Active", "active"
+def describe_state(endpoint: WebhookEndpoint) -> tuple[str, str]:
+    """Return the state in words, and its class of the style sheet."""
     if endpoint.disabled_at:
-        state, kind = "Paused by us", "revoked"
-    elif endpoint.is_paused:
-        state, kind = "Paused", "paused"
-    elif endpoint.failing_since:
-        state, kind = "Failing", "revoked"
-    return {
-        "id": endpoint.pk,
-        "url": endpoint.url,
-        "host": str(endpoint),
-        "state": state,
-        "kind": kind,
-        "is_paused": endpoint.is_paused,
-        "failing_since": endpoint.failing_since,
-        "disabled_at": endpoint.disabled_at,
-        "previous_until": endpoint.previous_until if endpoint.previous_until and endpoint.previous_until > now else None,
-    }
+        return "Paused by us", "revoked"
+    if endpoint.is_paused:
+        return "Paused", "paused"
+    if endpoint.failing_since:
+        return "Failing", "revoked"
+    return "Active", "active"
 
 
 def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:

@@ -10,7 +10,6 @@ from billing.alerts import summaries as alerts
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from gateway_project.activity import log
-from gateway_project.db import pool
 from gateway_project.desk.panels import Section
 from gateway_project.text import dollars
 
@@ -51,28 +50,18 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
     memberships = account.memberships.select_related("user").order_by("user__email")[:MEMBERS_SHOWN]
-    may_send = request.user.has_perm("billing.send_password_link")
     return {
-        "members": [
-            {
-                "id": each.user.pk,
-                "email": each.user.email,
-                "role": each.get_role_display(),
-                "is_active": each.user.is_active,
-                "may_send": may_send and each.user.is_active and not each.user.is_staff,
-            }
-            for each in memberships
-        ],
+        "members": list(memberships),
+        "may_send": request.user.has_perm("billing.send_password_link"),
         "may_see_users": request.user.has_perm("billing.view_user"),
         "may_unblock": request.user.has_perms(["billing.view_signinlimit", "billing.unblock_sign_in"]),
     }
 
 
 def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:
-    now = pool.database_time()
     return {
         "threshold": dollars.format_usd(account.warning_threshold_nanos) if account.warning_threshold_nanos else "",
-        "endpoints": [alerts.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
+        "endpoints": [(each, alerts.describe_state(each)) for each in account.webhook_endpoints.order_by("pk")],
         "alerts": alerts.read_alerts(account, alerts.alerts_of(account)[:ALERTS_SHOWN]),
     }
 

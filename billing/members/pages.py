@@ -3,7 +3,6 @@
 An invitation leads people to where they join: they are signed in, sign in first, or choose a password.
 """
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -55,36 +54,11 @@ class InvitationForm(SelectedAccountForm, RoleForm):
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the members; to those who may invite, also who is invited."""
     members = account.memberships.select_related("user").order_by("user__email")
-    context: dict[str, Any] = {"members": [_member_row(request, member) for member in members], "waiting": []}
+    context: dict[str, Any] = {"members": [(each, DESCRIPTIONS[Role(each.role)]) for each in members]}
     if member_of(request).may_manage_members:
-        now = pool.database_time()
         waiting = invitations.find_waiting(account).select_related("invited_by").order_by("email")
-        context["waiting"] = [_invitation_row(invitation, now) for invitation in waiting]
+        context |= {"waiting": waiting, "now": pool.database_time()}
     return render(request, "members/list.html", context)
-
-
-def _member_row(request: HttpRequest, member: Membership) -> dict[str, Any]:
-    role = Role(member.role)
-    return {
-        "id": member.pk,
-        "email": member.user.email,
-        "role": role.label,
-        "may": DESCRIPTIONS[role],
-        "joined_at": member.created_at,
-        "is_you": changes.is_own(request, member),
-        "is_active": member.user.is_active,
-    }
-
-
-def _invitation_row(invitation: Invitation, now: datetime) -> dict[str, Any]:
-    return {
-        "id": invitation.pk,
-        "email": invitation.email,
-        "role": Role(invitation.role).label,
-        "invited_by": invitation.invited_by.email,
-        "expires_at": invitation.expires_at,
-        "is_over": invitation.expires_at <= now,
-    }
 
 
 @form_page(Permission.MANAGE_MEMBERS)
