@@ -64,7 +64,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
         "rows": rows,
         "shown": (page.entries[0].seq, page.entries[-1].seq) if page.entries and not form.filters else None,
         "count": account.last_seq,
-        "opened_id": str(opened.pk) if opened else "",
+        "opened_id": opened.pk if opened else None,
         "csv_query": form.address() if form.filters else "",
         "months": months_of(account),
         "searched_to": searched.values_list("created_at", flat=True).first() if searched is not None else None,

@@ -97,7 +97,7 @@ class _TakeBack(StaffAct):
         self.fields["amount"].help_text = f"At most {most}, which is left of this credit. {unused} of it is not used."
 
     def context(self) -> dict[str, Any]:
-        return {"entry": statement.format_entry(self.credit.entry)}
+        return statement.format_entry(self.credit.entry)
 
     def clean_amount(self) -> int:
         nanos = dollars.read_usd(self.cleaned_data["amount"], decimals_max=9)

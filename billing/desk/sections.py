@@ -35,7 +35,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
     return {
         "rows": [
             {
-                "line": statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")),
+                **statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")),
                 "completion": entry.reference if entry.type == LedgerEntry.Type.USAGE_DEBIT else "",
                 "of_entry": entry.metadata.get("entryId", ""),
                 "may_correct": may_correct and credits.is_credit(entry) and f"{writer.CORRECTION}{entry.pk}" not in references,

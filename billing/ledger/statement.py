@@ -27,17 +27,9 @@ def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str,
     ``issued_by`` is the issuer of a credit, if the reader may see it; ``names`` are those of spenders by their ids.
     """
     return {
-        "id": str(entry.pk),
-        "type": entry.type,
-        "title": entry.title,
+        "entry": entry,
         "detail": describe(entry),
-        "amount_nanos": entry.amount_nanos,
-        "is_credit": entry.amount_nanos > 0,
-        "balance_after_nanos": entry.balance_after_nanos,
-        "created_at": entry.created_at,
         "issued_by": issued_by,
-        "seq": entry.seq,
-        "spender": entry.spender or "",
         "spender_name": (names or {}).get(entry.spender or "", ""),
         "model": entry.metadata.get("model", ""),
         "completion_id": entry.metadata.get("completionId", ""),

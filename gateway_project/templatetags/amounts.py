@@ -3,6 +3,7 @@
 An amount whose digits are all shown takes no focus, so that the keyboard stops only where there is more to read.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -66,12 +67,11 @@ def apportioned(rows: Sequence[Any], path: str) -> list[tuple[Any, Amount]]:
 
 
 @register.filter
-def as_entries(rows: Sequence[Any], path: str = "") -> list[tuple[Any, Amount, Amount]]:
-    """Return each row with the amount of its ledger entry, at ``path``, and the balance after it, which agree as shown."""
-    amounts, balances = (_amounts(rows, path + name) for name in ("amount_nanos", "balance_after_nanos"))
-    shown = dollars.decimals([*amounts, *balances])
-    entries = (dollars.show_entry(*entry, shown) for entry in zip(amounts, balances, strict=True))
-    return [(row, amount, balance) for row, (amount, balance) in zip(rows, entries, strict=True)]
+def as_entries(rows: Sequence[Any]) -> list[tuple[Any, Amount, Amount]]:
+    """Return each row with the amount of its ledger entry and the balance after it, which agree as shown."""
+    entries = [(row["entry"].amount_nanos, row["entry"].balance_after_nanos) for row in rows]
+    shown = dollars.decimals(itertools.chain.from_iterable(entries))
+    return [(row, *dollars.show_entry(*entry, shown)) for row, entry in zip(rows, entries, strict=True)]
 
 
 def _amounts(rows: Iterable[Any], path: str) -> list[int]:

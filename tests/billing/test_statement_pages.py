@@ -32,7 +32,7 @@ def text(reply):
 def shown(client, **filters):
     reply = client.get(LEDGER, filters)
     assert reply.status_code == 200, reply.content
-    return [row["id"] for row in reply.context["rows"]]
+    return [str(row["entry"].pk) for row in reply.context["rows"]]
 
 
 def downloaded(client, **filters):
@@ -93,17 +93,17 @@ def test_pages_lead_to_the_end_and_back(bobs, entries, monkeypatch, filters):
     wanted = downloaded(bobs, **filters)
     reply = bobs.get(LEDGER, filters)
     assert (reply.context["first"], reply.context["newer"]) == (None, None)
-    forward = [row["id"] for row in reply.context["rows"]]
+    forward = [str(row["entry"].pk) for row in reply.context["rows"]]
     while reply.context["older"]:
         reply = bobs.get(LEDGER + reply.context["older"])
-        forward += [row["id"] for row in reply.context["rows"]]
+        forward += [str(row["entry"].pk) for row in reply.context["rows"]]
     assert forward == wanted
     reply = bobs.get(LEDGER + bobs.get(LEDGER, filters).context["last"])
     assert reply.context["older"] is None
-    backward = [row["id"] for row in reply.context["rows"]]
+    backward = [str(row["entry"].pk) for row in reply.context["rows"]]
     while reply.context["newer"]:
         reply = bobs.get(LEDGER + reply.context["newer"])
-        backward = [row["id"] for row in reply.context["rows"]] + backward
+        backward = [str(row["entry"].pk) for row in reply.context["rows"]] + backward
     assert backward == wanted
 
 
@@ -112,11 +112,11 @@ def test_a_search_for_a_model_is_bounded_and_says_how_far_it_came(bobs, bob, mon
     monkeypatch.setattr(reading, "SEARCHED_MAX", 2)
     rare = [spend(bob, "rare" if number in (0, 4) else "demo/echo") for number in range(5)]
     reply = bobs.get(LEDGER, {"model": "rare", **({"newer": 0} if direction == "newer" else {})})
-    pages = [[row["id"] for row in reply.context["rows"]]]
+    pages = [[str(row["entry"].pk) for row in reply.context["rows"]]]
     while reply.context[direction]:
         assert "Searched 2 entries, back to" in text(reply)
         reply = bobs.get(LEDGER + reply.context[direction])
-        pages.append([row["id"] for row in reply.context["rows"]])
+        pages.append([str(row["entry"].pk) for row in reply.context["rows"]])
     found = [str(rare[4].pk), str(rare[0].pk)]
     assert pages == [[each] if each else [] for each in (found[0], None, found[1])][:: 1 if direction == "older" else -1]
     assert downloaded(bobs, model="rare") == found
@@ -173,7 +173,7 @@ def test_a_row_opens_to_everything_the_entry_says_and_leads_to_its_request(api, 
 
 def test_an_entry_is_opened_by_its_id_where_it_is(bobs, entries, other_owner):  # noqa: F811
     reply = bobs.get(LEDGER, {"entry": str(entries[30].pk)})
-    assert [row["id"] for row in reply.context["rows"]] == [str(entry.pk) for entry in entries[30:]]
+    assert [str(row["entry"].pk) for row in reply.context["rows"]] == [str(entry.pk) for entry in entries[30:]]
     assert f'<details id="entry-{entries[30].pk}" open>' in reply.content.decode()
     assert reply.context["newer"] is not None
     assert bobs.get(LEDGER, {"entry": str(entries[0].pk)}).context["newer"] is None

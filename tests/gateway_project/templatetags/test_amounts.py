@@ -59,9 +59,8 @@ def test_the_rows_of_a_column_come_with_amounts_that_add_up():
 
 def test_lines_of_a_ledger_come_with_amounts_and_balances_that_agree():
     lines = [
-        SimpleNamespace(amount_nanos=-13_820_000, balance_after_nanos=9_986_180_000),
-        SimpleNamespace(amount_nanos=10_000_000_000, balance_after_nanos=10_000_000_000),
+        {"entry": SimpleNamespace(amount_nanos=-13_820_000, balance_after_nanos=9_986_180_000)},
+        {"entry": SimpleNamespace(amount_nanos=10_000_000_000, balance_after_nanos=10_000_000_000)},
     ]
     shown = [(amount.shown, balance.shown) for _, amount, balance in amounts.as_entries(lines)]
     assert shown == [("-$0.01382", "$9.98618"), ("$10.00000", "$10.00000")]
-    assert amounts.as_entries([{"line": line} for line in lines], "line.")[1][2].shown == "$10.00000"
