@@ -53,6 +53,7 @@ class WaitingAct(models.Model):
 class AccountAct(WaitingAct, OwnedModel):
     """One that is done to an account."""
 
+    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -72,8 +73,6 @@ IS_APPROVED_BY_ANOTHER = ~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by
 
 class CreditRequest(AccountAct):
     """A credit that waits for a second person: SUPPORT_CREDIT, or a payment by bank transfer. Written by ``support_credit``."""
-
-    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
 
     class Kind(models.TextChoices):
         SUPPORT_CREDIT = "SUPPORT_CREDIT", "credit"
@@ -114,7 +113,6 @@ class CreditRequest(AccountAct):
 class OwnerRequest(AccountAct):
     """Someone whom staff want to make an owner of an account, which waits for a second person. See ``people_requests``."""
 
-    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -140,7 +138,6 @@ class OwnerRequest(AccountAct):
 class SecondFactorRequest(AccountAct):
     """A lost second factor that support wants to remove, which waits for a second person. See ``people_requests``."""
 
-    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
 
     class Meta:

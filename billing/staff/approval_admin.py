@@ -123,6 +123,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
 
 
 _BOOKED = "booked"
+_DECISION = ("state", "decided_by", "decided_at", "decision_reason")
 
 
 def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: support_credit.RequestedCredit) -> None:
@@ -152,13 +153,10 @@ class CreditRequestAdmin(WaitingActAdmin):
     search_help_text = "Requester's email address, account name, ticket, or the bank's ID of a payment."
     fields = (
         *("account", "amount", "kind", "payment_id", "reason", "ticket", "requested_by", "requested_at"),
-        *("state", "decided_by", "decided_at", "decision_reason", "entry"),
+        *(*_DECISION, "entry"),
     )
-
     amount = column("amount", lambda asked: dollars.format_cents(asked.amount_cents), ordering="amount_cents")
-
-    def refusal(self, asked: CreditRequest, by: User) -> str:
-        return support_credit.approval_refusal(asked, by)
+    refusal = staticmethod(support_credit.approval_refusal)
 
     def facts(self, asked: CreditRequest) -> dict[str, str]:
         return {"amount": self.amount(asked), "balance": dollars.format_usd(asked.account.balance_nanos)}
@@ -179,13 +177,8 @@ class OwnerRequestAdmin(WaitingActAdmin):
     list_select_related = ("account", "user", "requested_by")
     search_fields = ("requested_by__email__exact", "account__name", "user__email__exact")
     search_help_text = "Email address of the requester or new owner, or the account name."
-    fields = (
-        *("account", "user", "reason", "ticket", "requested_by", "requested_at"),
-        *("state", "decided_by", "decided_at", "decision_reason"),
-    )
-
-    def refusal(self, asked: OwnerRequest, by: User) -> str:
-        return people_requests.owner_refusal(asked, by)
+    fields = ("account", "user", "reason", "ticket", "requested_by", "requested_at", *_DECISION)
+    refusal = staticmethod(people_requests.owner_refusal)
 
     def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
         membership = people_requests.approve_owner(asked.pk, by=by)
@@ -200,13 +193,8 @@ class SecondFactorRequestAdmin(WaitingActAdmin):
     list_select_related = ("account", "user", "requested_by")
     search_fields = ("requested_by__email__exact", "user__email__exact", "ticket__exact")
     search_help_text = "Email address of the requester or of the person, or the ticket."
-    fields = (
-        *("user", "account", "reason", "ticket", "requested_by", "requested_at"),
-        *("state", "decided_by", "decided_at", "decision_reason"),
-    )
-
-    def refusal(self, asked: SecondFactorRequest, by: User) -> str:
-        return people_requests.removal_refusal(asked, by)
+    fields = ("user", "account", "reason", "ticket", "requested_by", "requested_at", *_DECISION)
+    refusal = staticmethod(people_requests.removal_refusal)
 
     def approve(self, request: HttpRequest, asked: SecondFactorRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
         removed = people_requests.approve_removal(asked.pk, by=by)
