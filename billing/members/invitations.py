@@ -4,7 +4,6 @@ A link is sent by mail and joins only the invited address. It is stored as a dig
 """
 
 import secrets
-from hashlib import sha256
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -67,7 +66,7 @@ def _make(request: HttpRequest, account: Account, email: str, role: Role, secret
         account=account,
         email=email,
         role=role,
-        digest=_digest(secret),
+        digest=links.digest(secret),
         invited_by=request.user,
         expires_at=pool.database_time() + links.Purpose.JOIN.life,
     )
@@ -85,8 +84,8 @@ def find(key: str) -> Invitation | None:
     link = links.read(links.Purpose.JOIN, key)
     if link is None:
         return None
-    cell.enter(Invitation.cell_of(_digest(link.facts["secret"])))
-    found = Invitation.objects.filter(digest=_digest(link.facts["secret"]), accepted_at=None, revoked_at=None)
+    cell.enter(Invitation.cell_of(links.digest(link.facts["secret"])))
+    found = Invitation.objects.filter(digest=links.digest(link.facts["secret"]), accepted_at=None, revoked_at=None)
     return found.filter(expires_at__gt=pool.database_time()).select_related("account").first()
 
 
@@ -149,7 +148,3 @@ def _find(key: str) -> Invitation:
 
 def _end(invitations: QuerySet[Invitation]) -> int:
     return invitations.update(revoked_at=pool.database_time())
-
-
-def _digest(secret: str) -> str:
-    return sha256(secret.encode()).hexdigest()

@@ -7,6 +7,7 @@ ends them when someone else may have had a session: such a person may have sent 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
@@ -63,6 +64,11 @@ def read(purpose: Purpose, key: str, *, locks_user: bool = False) -> Link | None
     user = User.objects.filter(pk=user_id, is_active=True).first()
     secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]  # the stamp may be of any
     return Link(facts, user) if user and any([constant_time_compare(stamp, _stamp(user, each)) for each in secrets]) else None
+
+
+def digest(secret: str) -> str:
+    """Return what rows keep of the secret in a link."""
+    return sha256(secret.encode()).hexdigest()
 
 
 def void(user: User) -> None:

@@ -1,7 +1,6 @@
 """Links by which users set a password, once. Those that staff send have a row, to be seen and revoked."""
 
 import secrets
-from hashlib import sha256
 
 from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
@@ -21,7 +20,7 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
     with transaction.atomic():
         PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
         expires_at = now + links.Purpose.SET_PASSWORD.life
-        PasswordLink.objects.create(user=user, digest=_digest(secret), sent_by=sender, expires_at=expires_at)
+        PasswordLink.objects.create(user=user, digest=links.digest(secret), sent_by=sender, expires_at=expires_at)
         log.record(request, Activity.Act.INVITED, user, f"Sent {user} a link to set a password.")
     key = links.make(links.Purpose.SET_PASSWORD, {"secret": secret}, bound_to=user)
     is_sent = mails.send_link(request, user.email, "invitation", links.Purpose.SET_PASSWORD, key)
@@ -53,7 +52,7 @@ def _read(key: str, *, locks_user: bool = False) -> links.Link | None:
     invitation = links.read(links.Purpose.SET_PASSWORD, key, locks_user=locks_user)
     if invitation is None:
         return links.read(links.Purpose.RESET_PASSWORD, key, locks_user=locks_user)
-    rows = find_open().filter(digest=_digest(invitation.facts["secret"]))
+    rows = find_open().filter(digest=links.digest(invitation.facts["secret"]))
     return invitation if (rows.select_for_update(of=("self",)) if locks_user else rows).first() else None
 
 
@@ -68,7 +67,7 @@ def use(request: HttpRequest, key: str, password_hash: str) -> bool:
         link = _read(key, locks_user=True)
         if link is None or link.user is None:
             return False
-        user, digest = link.user, _digest(link.facts.get("secret", ""))
+        user, digest = link.user, links.digest(link.facts.get("secret", ""))
         invitation = PasswordLink.objects.filter(digest=digest).select_related("sent_by").first()
         PasswordLink.objects.filter(digest=digest).update(used_at=pool.database_time())
         User.objects.filter(pk=user.pk).update(password=password_hash)
@@ -90,7 +89,3 @@ def revoke(request: HttpRequest, chosen: QuerySet[PasswordLink]) -> int:
         for link in revoked:
             log.record(request, Activity.Act.INVITATION_REVOKED, link.user, f"Revoked the link for {link.user}.")
     return len(revoked)
-
-
-def _digest(secret: str) -> str:
-    return sha256(secret.encode()).hexdigest()
