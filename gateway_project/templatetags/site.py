@@ -1,9 +1,10 @@
 """Tags of the frame of pages."""
 
+from typing import Any
+
 from django import template
 from django.conf import settings
 from django.template.context import Context
-from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -49,24 +50,8 @@ register.simple_tag(lambda: settings.SUPPORT_ADDRESS, name="support_mailbox")
 register.simple_tag(lambda: settings.SIGN_UP and settings.SENDS_MAIL, name="may_sign_up")
 
 
-@register.simple_tag(takes_context=True)
-def share_card(context: Context, title: str, description: str) -> str:
+@register.inclusion_tag("public/_share_card.html", takes_context=True)
+def share_card(context: Context, title: str, description: str) -> dict[str, Any]:
     """Return the tags that search engines and links in other places show. Picture and ``canonical_path`` need a known host."""
-    words = format_html(
-        '<meta name="description" content="{0}">'
-        '<meta property="og:type" content="website"><meta property="og:site_name" content="Model Gateway">'
-        '<meta property="og:title" content="{1}"><meta property="og:description" content="{0}">',
-        description,
-        title,
-    )
-    host = hosts.configured_base_url()
-    if not host:
-        return words
-    if (path := context.get("canonical_path")) is not None:
-        words += format_html('<link rel="canonical" href="{0}{1}"><meta property="og:url" content="{0}{1}">', host, path)
-    return words + format_html(
-        '<meta property="og:image" content="{}{}"><meta property="og:image:width" content="1200">'
-        '<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">',
-        host,
-        static("dashboard/card.png"),
-    )
+    path = context.get("canonical_path")
+    return {"title": title, "description": description, "host": hosts.configured_base_url(), "path": path}
