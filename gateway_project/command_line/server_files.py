@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from cryptography.fernet import Fernet
 
@@ -102,35 +103,18 @@ def _secret_files(host: str, directory: Path, places: dict[str, str], mode: int)
 
 
 def _settings(host: str, database_url: str, places: dict[str, str]) -> str:
-    return f"""\
-# The settings of the gateway: the same on every server, but for addresses. docs/operating/settings.md lists all of them.
-# Keep a copy of the three secrets apart from your backups: without them, no key in a backup works.
-GATEWAY_SECRET_KEY={secrets.token_urlsafe(64)}
-GATEWAY_KEY_PEPPERS={secrets.token_urlsafe(48)}
-GATEWAY_ENCRYPTION_KEYS={Fernet.generate_key().decode()}
+    made = {
+        "secret_key": secrets.token_urlsafe(64),
+        "pepper": secrets.token_urlsafe(48),
+        "encryption_key": Fernet.generate_key().decode(),
+        "metrics_secret": secrets.token_urlsafe(32),
+    }
+    return _filled("server/gateway.env", host=host, database_url=database_url, **made, **places)
 
-DATABASE_URL={database_url}
-REDIS_URL=redis://{places["redis"]}:6379/0
 
-GATEWAY_API_HOST={host}
-GATEWAY_BASE_HOST={host}
-GATEWAY_BEHIND_PROXY=1
-GATEWAY_BIND={places["own"]}
-GATEWAY_VAR=/var/lib/model-gateway
-GATEWAY_GRACEFUL_TIMEOUT_SECONDS=120
-GATEWAY_METRICS_BIND={places["own"]}:9464
-GATEWAY_WORKER_METRICS_BIND={places["own"]}:9465
-GATEWAY_METRICS_SECRET={secrets.token_urlsafe(32)}
-
-# The mail server, by which people are invited and set new passwords.
-# GATEWAY_SMTP_HOST=smtp.example.com
-# GATEWAY_SMTP_USER=
-# GATEWAY_SMTP_PASSWORD=
-# GATEWAY_MAIL_FROM=Model Gateway <gateway@{host}>
-
-# The keys of providers, by the names that the catalog gives them.
-# OPENAI_API_KEY=
-"""
+def _filled(name: str, **values: object) -> str:
+    """Return a shipped text with values for its ``$names``."""
+    return Template(_shipped(name)).substitute(values)
 
 
 def _shipped(name: str) -> str:
@@ -179,35 +163,6 @@ def _make_user(settings: Path) -> None:
 
 def _next_steps(host: str, compose: Path | None, root: Path, *, is_first: bool) -> str:
     if compose:
-        return f"""
-Next, in {compose}, with the directory `dist` of the wheel copied there:
-  docker compose up --detach postgresql redis
-  docker compose run --rm migrate
-  docker compose run --rm web load_catalog
-  docker compose up --detach
-TLS: put fullchain.pem and privkey.pem of {host} into {compose / "tls"}.
-"""
-    settings = root / "etc/model-gateway"
-    if not is_first:
-        return """
-Next, as root, when the addresses in gateway.env are those of this server, and the server with owner.env has migrated:
-  model-gateway check --deploy --database default
-  systemctl enable --now model-gateway.target
-One server alone runs model-gateway-beat. List this server in model-gateway-hosts.conf of nginx.
-"""
-    return f"""
-Next, as root:
-  runuser -u postgres -- psql --file=- < {settings}/roles.sql
-  model-gateway migrate
-  model-gateway load_catalog
-  systemctl enable --now model-gateway.target model-gateway-beat
-  model-gateway create_account you@example.com --credit 1000
-  model-gateway create_key you@example.com
-  curl http://127.0.0.1:8000/v1/chat/completions -H "Host: {host}" \\
-    -H "Authorization: Bearer KEY" -H "Content-Type: application/json" \\
-    -d '{{"model": "demo/echo", "messages": [{{"role": "user", "content": "Hello"}}]}}'
-Then nginx, with a certificate of {host}:
-  ln -s ../sites-available/model-gateway /etc/nginx/sites-enabled/ && nginx -t && systemctl reload nginx
-`model-gateway check --deploy --database default` says what is still missing.
-The passwords of the database are in {settings}/gateway.env and owner.env. Delete roles.sql when it has run.
-"""
+        return "\n" + _filled("server/next-in-compose.txt", host=host, compose=compose, tls=compose / "tls")
+    server = "first" if is_first else "another"
+    return "\n" + _filled(f"server/next-on-{server}-server.txt", host=host, settings=root / "etc/model-gateway")
