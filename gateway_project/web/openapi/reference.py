@@ -30,29 +30,6 @@ _GROUPS: dict[str, str | tuple[str, ...]] = {
     "Keys": "/api/keys",
     "Rankings": "/",
 }
-# The meaning of each code of an error, and whether to try again.
-MEANINGS = {
-    "invalid_request_error": ("The request is wrong: param names the field.", "No, but after a 408."),
-    "invalid_api_key": ("The key is missing, unknown, revoked, expired or paused, or its account is closed.", "No."),
-    "insufficient_quota": (
-        "The account has too few credits, or the key's spending limit too little left: limit_source says which.",
-        "After credit was added, or the limit raised or reset.",
-    ),
-    "previous_response_not_found": ("The previous response is unknown, deleted or expired.", "No: send the conversation."),
-    "model_not_found": ("The model is unknown, not available, or not for this key: reason says which.", "No."),
-    "request_in_progress": ("A request with the same Idempotency-Key is still running.", "After Retry-After."),
-    "reply_unreadable": (
-        "The reply stored for this Idempotency-Key can no longer be read.",
-        "With another key; it costs again.",
-    ),
-    "rate_limit_exceeded": (
-        "A rate limit is reached, or running requests hold the money.",
-        "After Retry-After, unless x-should-retry is false.",
-    ),
-    "internal_error": ("The gateway failed. The message has the id of the request.", "Yes."),
-    "upstream_error": ("The model’s provider failed, is overloaded, or did not answer in time.", "Yes."),
-    "service_unavailable": ("The gateway cannot take the request at the moment.", "After Retry-After."),
-}
 
 
 class Field(NamedTuple):
@@ -118,7 +95,6 @@ def _render(api_url: str, base_url: str, words: str) -> str:
         "base_url": base_url,
         "groups": groups.items(),
         "common_headers": [each for each in dict.fromkeys(headers) if 3 * headers.count(each) > len(operations)],
-        "meanings": MEANINGS.items(),
         "words": words,
         "found": list(_found(operations, words.casefold())) if words else [],
         "search_characters_max": SEARCH_CHARACTERS_MAX,
