@@ -195,25 +195,7 @@ def _is_ready(address: Address) -> bool:
 
 def _announce(directory: Path) -> None:
     facts = json.loads((directory / "quickstart.json").read_text())
-    write_line(f"""
-The gateway is ready at {facts["api_url"]}
-
-  API key    {facts["api_key"]}
-  Dashboard  {facts["base_url"]}/dashboard/  {facts["owner"]["email"]}  {facts["owner"]["password"]}
-  Admin      {facts["base_url"]}/admin/      {facts["admin"]["email"]}  {facts["admin"]["password"]}
-  Data       {directory} (all of this is in its quickstart.json)
-
-  curl {facts["api_url"]}/v1/chat/completions \\
-    -H "Authorization: Bearer {facts["api_key"]}" -H "Content-Type: application/json" \\
-    -d '{{"model": "{facts["model"]}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
-
-  from openai import OpenAI  # pip install openai
-  client = OpenAI(base_url="{facts["api_url"]}/v1", api_key="{facts["api_key"]}")
-  messages = [{{"role": "user", "content": "Hello"}}]
-  print(client.chat.completions.create(model="{facts["model"]}", messages=messages))
-
-Ctrl-C stops everything. The next start keeps the data.
-""")
+    write_line(Path(__file__).with_name("ready.txt").read_text().format(directory=directory, **facts))
 
 
 if __name__ == "__main__":
