@@ -76,14 +76,6 @@ class ListedModel:
         return "" if cached_nanos is None else dollars.format_usd(cached_nanos)
 
     @property
-    def context(self) -> str:
-        return f"{self.model.context_window:,}"
-
-    @property
-    def reply(self) -> str:
-        return f"{self.model.max_output_tokens:,}"
-
-    @property
     def first_token(self) -> str:
         return _words(self.measured.first_token_p50_ms)
 

@@ -147,7 +147,7 @@ def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
         "successor": current.models[successor].model if (successor := listed.model.successor_id) in current.models else None,
         "examples": quickstart.examples("embeddings" if listed.is_embedding else "chat", values),
         "share_title": f"{listed.model.name} by {listed.model.maker}",
-        "share_words": f"{listed.prices_in_short} per million tokens; {listed.context} tokens of context.",
+        "share_words": f"{listed.prices_in_short} per million tokens; {listed.model.context_window:,} tokens of context.",
         "canonical_path": reverse("model", args=[model_id]),
     }
     return public_page.respond(request, ("model", model_id, api_url), lambda: render_to_string("public/model.html", context))
