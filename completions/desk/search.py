@@ -19,9 +19,7 @@ _PREFIX = "chatcmpl-"
 _TERM_CHARACTERS_MIN = 3  # fewer are in the names of too many
 _ID = re.compile(rf"(?:{_PREFIX})?([0-9a-f]{{8,32}})", re.ASCII)
 
-
-def _completions() -> QuerySet[Completion]:
-    return Completion.objects.select_related("account", "model")
+_COMPLETIONS = Completion.objects.select_related("account", "model")
 
 
 def _by_id(term: str) -> QuerySet[Completion]:
@@ -29,8 +27,8 @@ def _by_id(term: str) -> QuerySet[Completion]:
     part = short_ids.parse(term)
     match = _ID.fullmatch(part.beginning)
     if match is None:
-        return _completions().filter(pk=term)
-    return _completions().filter(pk__startswith=f"{_PREFIX}{match[1]}", pk__endswith=part.end)
+        return _COMPLETIONS.filter(pk=term)
+    return _COMPLETIONS.filter(pk__startswith=f"{_PREFIX}{match[1]}", pk__endswith=part.end)
 
 
 def _models(term: str) -> QuerySet[LanguageModel]:
@@ -66,9 +64,9 @@ def _statements(term: str) -> QuerySet[Account]:
 
 FINDERS = [
     Finder(Completion, _by_id, _describe, "a completion's ID, or its beginning"),
-    Finder(Completion, lambda term: _completions().filter(request_id=term), _describe, "a request ID (x-request-id)"),
+    Finder(Completion, lambda term: _COMPLETIONS.filter(request_id=term), _describe, "a request ID (x-request-id)"),
     Finder(
-        Completion, lambda term: _completions().filter(provider_request_id=term), _describe, "a provider's own ID of a request"
+        Completion, lambda term: _COMPLETIONS.filter(provider_request_id=term), _describe, "a provider's own ID of a request"
     ),
     Finder(LanguageModel, _models, lambda model: f"{model.name}{_off(model)}", "a part of a model's ID or name"),
     Finder(

@@ -13,27 +13,25 @@ _ID_CHARACTERS_MIN = 6  # without the prefix: fewer may be a word of a name
 _ID = re.compile(rf"(?:{secret.PREFIX}[0-9A-Za-z]{{1,22}}|[0-9A-Za-z]{{{_ID_CHARACTERS_MIN},22}})", re.ASCII)
 _MASKED = re.compile(rf"(?:{secret.PREFIX})?(?:…|\.\.\.)?([0-9A-Za-z]{{4}})", re.ASCII)
 
-
-def _keys() -> QuerySet[ApiKey]:
-    return ApiKey.objects.select_related("account")
+_KEYS = ApiKey.objects.select_related("account")
 
 
 def _keys_by_id(term: str) -> QuerySet[ApiKey]:
     part = short_ids.parse(term)
     if not _ID.fullmatch(part.beginning):
         return ApiKey.objects.none()
-    begun = _keys().filter(pk__startswith=part.beginning.removeprefix(secret.PREFIX))
+    begun = _KEYS.filter(pk__startswith=part.beginning.removeprefix(secret.PREFIX))
     return begun.filter(pk__endswith=part.end)
 
 
 def _keys_by_last_four(term: str) -> QuerySet[ApiKey]:
     match = _MASKED.fullmatch(term)
-    return _keys().filter(last_four=match[1]) if match else ApiKey.objects.none()
+    return _KEYS.filter(last_four=match[1]) if match else ApiKey.objects.none()
 
 
 def _keys_by_former_last_four(term: str) -> QuerySet[ApiKey]:
     match = _MASKED.fullmatch(term)
-    return _keys().filter(former_secrets__last_four=match[1]) if match else ApiKey.objects.none()
+    return _KEYS.filter(former_secrets__last_four=match[1]) if match else ApiKey.objects.none()
 
 
 def _refused_requests(term: str) -> QuerySet[RefusedRequest]:
