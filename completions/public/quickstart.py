@@ -67,24 +67,6 @@ class Example:
     code: str
 
 
-@dataclass(frozen=True)
-class Agent:
-    """A coding agent, where its lines go, and these."""
-
-    id: str
-    title: str
-    place: str
-    code: str
-
-
-_AGENTS = {
-    "claude-code.sh": ("Claude Code", "In the shell that starts it:"),
-    "codex.toml": ("Codex", "In ~/.codex/config.toml, with the key in OPENAI_API_KEY:"),
-    "aider.sh": ("aider", "In the shell that starts it:"),
-    "opencode.json": ("opencode", "In opencode.json, with the key in GATEWAY_API_KEY:"),
-}
-
-
 def page(current: Facts, api_url: str) -> dict[str, Any]:
     """Return what the page shows."""
     values = values_of(current, api_url)
@@ -93,7 +75,10 @@ def page(current: Facts, api_url: str) -> dict[str, Any]:
         "topics": [(topic, examples(topic.id, values)) for topic in TOPICS],
         "install": code("install.sh", values),
         "moving": code("moving.sh", values),
-        "agents": [Agent(name.partition(".")[0], *words, code(name, values)) for name, words in _AGENTS.items()],
+        "claude_code": code("claude-code.sh", values),
+        "codex": code("codex.toml", values),
+        "aider": code("aider.sh", values),
+        "opencode": code("opencode.json", values),
     }
 
 
