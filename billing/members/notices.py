@@ -1,10 +1,6 @@
 """Mails about who is a member, and to the owners of an account. They are sent once the transaction is committed."""
 
-from functools import partial
 from typing import Any
-
-from django.conf import settings
-from django.db import transaction
 
 from billing.accounts import lifecycle
 from billing.models import Account, User
@@ -23,15 +19,13 @@ def tell_owners(account: Account, change: str, *, but: User) -> None:
 
 
 def _send(emails: list[str], account: Account, change: str) -> None:
-    if settings.SENDS_MAIL:
-        for email in emails:
-            transaction.on_commit(partial(mails.send, email, "members_changed", account=account.name, change=change))
+    for email in emails:
+        mails.send_once_committed(email, "members_changed", account=account.name, change=change)
 
 
 def tell_owners_of_closing(account: Account, template: str, **context: Any) -> None:
     """Tell the active owners what became of their account, with a link to its settings."""
-    if settings.SENDS_MAIL:
-        link = hosts.mailed_page("settings", "the Settings of your dashboard")
-        facts = {"account": account.name, "link": link, **context}
-        for email in lifecycle.active_owners(account).values_list("email", flat=True):
-            transaction.on_commit(partial(mails.send, email, template, cause=mails.Cause.SECURITY, **facts))
+    link = hosts.mailed_page("settings", "the Settings of your dashboard")
+    facts = {"account": account.name, "link": link, **context}
+    for email in lifecycle.active_owners(account).values_list("email", flat=True):
+        mails.send_once_committed(email, template, cause=mails.Cause.SECURITY, **facts)

@@ -73,6 +73,12 @@ def send(email: str, template: str, **context: Any) -> bool:
     return True
 
 
+def send_once_committed(email: str, template: str, **context: Any) -> None:
+    """Send the mail once the transaction is committed, where there is a mail server."""
+    if settings.SENDS_MAIL:
+        transaction.on_commit(partial(send, email, template, **context))
+
+
 def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context: Any) -> None:
     """Send the mail. A ``message_id`` is its header of that name. Raises NotSent, and logs why."""
     try:
@@ -153,5 +159,4 @@ def notify_of_sign_in(request: HttpRequest, user: User) -> None:
 
 def notify(user: User, change: str) -> None:
     """Tell the user, once the transaction is committed, what was changed about their sign-in, such as "Added a passkey."."""
-    if settings.SENDS_MAIL:
-        transaction.on_commit(partial(send, user.email, "changed", cause=Cause.SECURITY, change=change))
+    send_once_committed(user.email, "changed", cause=Cause.SECURITY, change=change)

@@ -9,8 +9,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.conf import settings
-from django.db import transaction
 from django.db.models import QuerySet
 
 from billing import locks
@@ -86,9 +84,8 @@ def decide(asked: WaitingAct, decision: Decision, by: User, **columns: object) -
 
 def tell_requester(asked: WaitingAct, outcome: str) -> None:
     """Send a mail to who asked, once the decision is committed. The list shows it, too."""
-    if settings.SENDS_MAIL:
-        facts: dict[str, Any] = {"what": asked.what, "account": str(asked.target), "outcome": outcome}
-        transaction.on_commit(lambda: mails.send(asked.requested_by.email, "act_decided", **facts))
+    facts: dict[str, Any] = {"what": asked.what, "account": str(asked.target), "outcome": outcome}
+    mails.send_once_committed(asked.requested_by.email, "act_decided", **facts)
 
 
 def describe_state(asked: WaitingAct, approved: str) -> str:

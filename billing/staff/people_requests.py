@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Q
@@ -141,9 +140,8 @@ def _state_of_factors(user: User) -> dict[str, Any]:
 
 def _tell(asked: SecondFactorRequest, what: str) -> None:
     notices.tell_owners(asked.account, f"{asked.user}: {what}", but=asked.user)
-    if settings.SENDS_MAIL:
-        page = hosts.mailed_page("support-requests", "Two-factor authentication")
-        transaction.on_commit(lambda: mails.send(asked.user.email, "second_factor_removal", what=what, page=page))
+    page = hosts.mailed_page("support-requests", "Two-factor authentication")
+    mails.send_once_committed(asked.user.email, "second_factor_removal", what=what, page=page)
 
 
 # --- Withdrawing --------------------------------------------------------------------------------------------------
