@@ -219,11 +219,8 @@ class HoldAdmin(keyset.NewestFirstAdmin):
     placed_at = column("placed", lambda hold: list_values.moment(hold.created_at))
     expires = column("expires", lambda hold: list_values.moment(hold.expires_at))
     in_words = column("state", lambda hold: list_values.word(hold.state_in_words, hold.state))
+    resolved = column("resolved", lambda hold: hold.resolved_at and list_values.moment(hold.resolved_at), empty_value="-")
     amount = column("held", lambda hold: usd(hold.amount_nanos, list_values.decimals_of(hold)))
-
-    @admin.display(description="resolved", empty_value="-")
-    def resolved(self, hold: Hold) -> str | None:
-        return list_values.moment(hold.resolved_at) if hold.resolved_at else None
 
     @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:

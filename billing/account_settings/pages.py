@@ -136,14 +136,12 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
     unused_cents, refunded_cents = closing.unused_cents(account), closing.refundable_cents(account)
     context = {
         "form": form if request.method == "POST" else None,
-        "balance_nanos": account.balance_nanos,
+        "account": account,
         "unused": dollars.format_cents(unused_cents) if unused_cents else "",
         "refunded": dollars.format_cents(refunded_cents) if refunded_cents else "",
         "others": dollars.format_cents(unused_cents - refunded_cents) if unused_cents > refunded_cents else "",
         "is_refunded": settings.CLOSING_REFUNDS,
         "days": settings.ERASE_AFTER_DAYS,
-        "running": account.open_holds,
-        "is_active": account.is_active,
     }
     return render(request, "settings/close.html", context)
 

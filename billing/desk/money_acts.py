@@ -219,9 +219,7 @@ class CloseWithRefund(StaffAct):
         return {
             "rows": [
                 {
-                    "id": credit.entry.pk,
-                    "title": credit.entry.title,
-                    "created_at": credit.entry.created_at,
+                    "entry": credit.entry,
                     **{name: dollars.format_usd(column[place], decimals) for name, column in columns.items()},
                     "paid_out": paid_out.get(credit.entry.pk, "-"),
                 }

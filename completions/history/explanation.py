@@ -178,10 +178,6 @@ class Line:
     first: str
     second: str
 
-    @property
-    def differs(self) -> bool:
-        return self.first != self.second
-
 
 def compare(first: Completion, second: Completion) -> list[Line]:
     """Return what the charges were computed from, and what came out, as lines in their order."""
