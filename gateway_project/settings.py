@@ -243,7 +243,6 @@ SESSION_COOKIE_AGE = 7 * 86_400  # idle; those of staff end earlier: see billing
 SESSION_HOURS_MAX = environment.integer("GATEWAY_SESSION_HOURS_MAX", 336, minimum=1, maximum=8_760)  # however much it is used
 STAFF_SESSION_HOURS_MAX = environment.integer("GATEWAY_STAFF_SESSION_HOURS_MAX", 24, minimum=1, maximum=8_760)
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no cookie more
-SECURE_SSL_REDIRECT = False  # the proxy in front terminates TLS
 SECURE_HSTS_SECONDS = 0 if GATEWAY_DEVELOPMENT else 31_536_000
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_BEHIND_PROXY else None
 CONTENT_SECURITY_POLICY = {
@@ -291,9 +290,7 @@ STATUS_URL = environment.web_address("GATEWAY_STATUS_URL")  # instead of /status
 # What is added to prices of providers, wherever the gateway reads these: see completions.catalog.markup.
 MARKUP_PERCENT = environment.percent("GATEWAY_MARKUP_PERCENT", maximum=1_000)
 
-LANGUAGE_CODE = "en-us"
 USE_I18N = False
-USE_TZ = True
 TIME_ZONE = "UTC"
 FORMAT_MODULE_PATH = ["gateway_project.formats"]
 
@@ -499,7 +496,6 @@ CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") or "memory:/
 CELERY_TASK_ALWAYS_EAGER = not REDIS_URL  # without Redis, beat runs the tasks itself
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_TIME_LIMIT = 3_600
-CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker serves its metrics meanwhile
 # What beat sends, every so many seconds or at a time of day in UTC: see gateway_project.celery.
