@@ -4,18 +4,18 @@
 {"error": "text"}
 {"object": "error", "message", "code"}       Mistral, vLLM; Mistral's message may be an object with a "detail"
 {"detail": [{"loc", "msg"}]}                 FastAPI, and {"detail": "text"}
-{"message": "text"}
+{"message": "text"}                          AWS, which may write it "Message"; its type is in a header
 text                                         proxies; of HTML, its title
 """
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from completions.providers import error_meanings
 
-_MESSAGE_FIELDS = ("message", "msg", "detail", "error", "errors", "title")  # in this order
+_MESSAGE_FIELDS = ("message", "Message", "msg", "detail", "error", "errors", "title")  # in this order
 _DEPTH_MAX = 5  # of objects and lists around a message
 _MESSAGES_MAX = 5  # of a list of errors
 _MEANT_CHARACTERS_MAX = 2_000  # of a message, in which its meaning is looked for: callers can make it long
@@ -68,6 +68,8 @@ class ProviderError:
             return status
         if self.caller_code in (error_meanings.CONTENT_FILTER, error_meanings.TOO_LONG) or status == 451:
             return 400
+        if status == 400 and error_meanings.is_quota(self.names):
+            return 429
         return 429 if status == 413 and error_meanings.is_rate(self.names | {self.code}, self.reason) else status
 
     @property
@@ -76,8 +78,13 @@ class ProviderError:
         return int(self.code) if re.fullmatch(r"[45]\d\d", self.code, re.ASCII) else None
 
 
-def parse(body: bytes) -> ProviderError:
-    """Return the error in a body; an empty one when there is nothing to read."""
+def parse(body: bytes, kind: str = "") -> ProviderError:
+    """Return the error in a body; an empty one when there is nothing to read. ``kind`` is its type, where a header has that."""
+    error = _read(body)
+    return replace(error, names=error.names | {kind}) if kind else error
+
+
+def _read(body: bytes) -> ProviderError:
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):

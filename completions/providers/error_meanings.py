@@ -106,6 +106,9 @@ _NOT_CONTENT = re.compile(
 _RATE = re.compile(
     r"rate[ _-]?limit|tokens? per (?:min|day|hour|second)|\bTPM\b|\bTPD\b|too many requests|throttl|quota", re.IGNORECASE
 )
+_QUOTA_CODES = {
+    "servicequotaexceededexception": "Bedrock, with 400 (docs.aws.amazon.com/bedrock, InvokeModel)",
+}
 _NOT_TOO_LONG = re.compile(
     r"(?<!\+ [`'\"])max(?:imum)?[_ ]?(?:completion|output|new|generated)?[_ ]?tokens\W{0,3}(?: or \W?max_\w+\W?)? "
     r"(?:is|are|must|should|cannot|may not|exceeds|value)\b(?! exceed context)"
@@ -125,6 +128,11 @@ _CONTENT, _OVERFLOW = _alternatives(_CONTENT_WORDS), _alternatives(_TOO_LONG_WOR
 def is_rate(names: frozenset[str], message: str) -> bool:
     """Return whether an error is about a rate, such as Groq's 413 for more tokens than a minute may have."""
     return any("ratelimit" in _plain(name) for name in names) or bool(_RATE.search(message))
+
+
+def is_quota(names: frozenset[str]) -> bool:
+    """Return whether an error says by its type that our account has no more of its quota now."""
+    return any(_plain(name) in _QUOTA_CODES for name in names)
 
 
 def meaning(names: frozenset[str], message: str) -> str | None:

@@ -166,14 +166,14 @@ def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpr
     body = b""
     with suppress(http.OutboundError):
         body = response.read_all()
-    provider_error = error_body.parse(body)
+    provider_error = error_body.parse(body, response.header("x-amzn-errortype").partition(":")[0])
     status, wait_seconds = interpret(response.status, body)
     status = provider_error.meant_status(status)
     location = response.header("location") if 300 <= response.status < 400 else ""
     words = f"it redirects to {location}" if location else provider_error.reason
     words = (words or f"no reason given ({_kind(response, body)})") + _clock_words(status, response)
     reason, kept_reason = _reasons(call, words, response.status, "provider %s answered %s: %s", response.status)
-    waits = response.header("retry-after") or wait_seconds
+    waits = response.header("retry-after") or _whole_seconds(response.header("retry-after-ms")) or wait_seconds
     wait = int(waits) if waits.isascii() and waits.isdigit() and len(waits) < 10 else None  # no date: clocks differ
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, provider_error, headers), base.failure_kind(status)
@@ -192,6 +192,12 @@ def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpr
         status=response.status,
         reason=kept_reason,
     )
+
+
+def _whole_seconds(milliseconds: str) -> str:
+    """Return the seconds of Azure's retry-after-ms; "" for what is no number."""
+    is_number = milliseconds.isascii() and milliseconds.isdigit() and len(milliseconds) < 10
+    return str(-(-int(milliseconds) // 1_000)) if is_number else ""
 
 
 def _without_credential(call: Call, reason: str) -> ProviderFailed:
