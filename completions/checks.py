@@ -3,7 +3,7 @@
 The last two read the database: they run with ``check --database default`` and before ``migrate``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,60 +16,58 @@ from completions.catalog import lookup, rules
 from completions.charging import idempotency, stored_responses
 from completions.models import LanguageModel, Obstacle, Provider
 from completions.relay import slots
-from gateway_project import environment, installation
+from gateway_project import installation
 from gateway_project.db import cell
+from gateway_project.environment import Findings, check
 
 TRACES_ARE_SENT_BY = "opentelemetry.exporter.otlp.proto.http"
 
 
-@register(environment.CHECK_TAG)
-def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
+@check
+def check_idempotent_replies() -> Findings:
     """W007: no account has room for the largest reply."""
-    if idempotency.sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
-        return []
-    message = "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX has no room for the largest reply, which is then not stored for retries."
-    hint = f"Set it to {idempotency.sealed_bytes_max()} or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX."
-    return [Warning(message, hint=hint, id="gateway.W007")]
+    if idempotency.sealed_bytes_max() > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
+        message = (
+            "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX has no room for the largest reply, which is then not stored for retries."
+        )
+        hint = f"Set it to {idempotency.sealed_bytes_max()} or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX."
+        yield Warning(message, hint=hint, id="gateway.W007")
 
 
-@register(environment.CHECK_TAG)
-def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
+@check
+def check_stored_responses() -> Findings:
     """W012: no account has room for the largest response."""
     needed_bytes = stored_responses.sealed_bytes_max()
-    if not stored_responses.are_kept() or needed_bytes <= settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX:
-        return []
-    message = "GATEWAY_STORED_RESPONSE_ACCOUNT_BYTES_MAX has no room for the largest response, which is then not stored."
-    hint = f"Set it to {needed_bytes} or more, or lower GATEWAY_STORED_RESPONSE_BYTES_MAX."
-    return [Warning(message, hint=hint, id="gateway.W012")]
+    if stored_responses.are_kept() and needed_bytes > settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX:
+        message = "GATEWAY_STORED_RESPONSE_ACCOUNT_BYTES_MAX has no room for the largest response, which is then not stored."
+        hint = f"Set it to {needed_bytes} or more, or lower GATEWAY_STORED_RESPONSE_BYTES_MAX."
+        yield Warning(message, hint=hint, id="gateway.W012")
 
 
-@register(environment.CHECK_TAG)
-def check_retention(**kwargs: Any) -> list[CheckMessage]:
+@check
+def check_retention() -> Findings:
     """E018: responses keep details that are to be dropped. E019: no place. W015, W016: one setting without the other."""
     days, directory = settings.RETENTION_DETAIL_DAYS, settings.ARCHIVE_DIR
-    found: list[CheckMessage] = []
     if days is not None and stored_responses.are_kept() and stored_responses.retention() >= timedelta(days=days):
         message = "GATEWAY_RETENTION_DETAIL_DAYS is not longer than responses are stored, which keep their completions."
-        found.append(Error(message, hint="Raise it, or lower GATEWAY_STORED_RESPONSE_DAYS.", id="gateway.E018"))
+        yield Error(message, hint="Raise it, or lower GATEWAY_STORED_RESPONSE_DAYS.", id="gateway.E018")
     if directory and not Path(directory).is_absolute():
         message = f"GATEWAY_ARCHIVE_DIR must be an absolute path; it is {directory!r}."
-        found.append(Error(message, hint="Such as /var/lib/model-gateway/archive, on a disk of its own.", id="gateway.E019"))
+        yield Error(message, hint="Such as /var/lib/model-gateway/archive, on a disk of its own.", id="gateway.E019")
     if days is not None and not directory:
         message = "Details of completions are deleted after GATEWAY_RETENTION_DETAIL_DAYS, and not archived."
-        found.append(Warning(message, hint="Set GATEWAY_ARCHIVE_DIR, or silence this check.", id="gateway.W015"))
+        yield Warning(message, hint="Set GATEWAY_ARCHIVE_DIR, or silence this check.", id="gateway.W015")
     if days is None and directory:
         message = "GATEWAY_ARCHIVE_DIR is set, and nothing is archived."
-        found.append(Warning(message, hint="Set GATEWAY_RETENTION_DETAIL_DAYS.", id="gateway.W016"))
-    return found
+        yield Warning(message, hint="Set GATEWAY_RETENTION_DETAIL_DAYS.", id="gateway.W016")
 
 
-@register(environment.CHECK_TAG)
-def check_tracing(**kwargs: Any) -> list[CheckMessage]:
+@check
+def check_tracing() -> Findings:
     """E017: traces are wanted, and what sends them is not installed."""
-    if not settings.TRACING_ENDPOINT or installation.has_module(TRACES_ARE_SENT_BY):
-        return []
-    hint = "Install the wheel with it, as docs/operating/monitoring.md says, or remove the variable."
-    return [Error("OTEL_EXPORTER_OTLP_ENDPOINT is set without the extra `tracing`.", hint=hint, id="gateway.E017")]
+    if settings.TRACING_ENDPOINT and not installation.has_module(TRACES_ARE_SENT_BY):
+        hint = "Install the wheel with it, as docs/operating/monitoring.md says, or remove the variable."
+        yield Error("OTEL_EXPORTER_OTLP_ENDPOINT is set without the extra `tracing`.", hint=hint, id="gateway.E017")
 
 
 @register(Tags.database)
@@ -95,15 +93,13 @@ def check_commits(databases: Sequence[str] | None = None, **kwargs: Any) -> list
     return found
 
 
-@register(environment.CHECK_TAG)
-def check_requests_in_flight(**kwargs: Any) -> list[CheckMessage]:
+@check
+def check_requests_in_flight() -> Findings:
     """W008: the requests of one key can take every slot of a process, and so stop it for all others."""
-    taken_max = slots.REPEATABLE_FACTOR * settings.KEY_REQUESTS_IN_FLIGHT
-    if slots.slots_max() > taken_max:
-        return []
-    message = "With GATEWAY_KEY_REQUESTS_IN_FLIGHT as it is, one key can stop a web process for all others."
-    hint = f"Set it well below {slots.slots_max() // slots.REPEATABLE_FACTOR}, or raise GATEWAY_WORKER_CONNECTIONS."
-    return [Warning(message, hint=hint, id="gateway.W008")]
+    if slots.slots_max() <= slots.REPEATABLE_FACTOR * settings.KEY_REQUESTS_IN_FLIGHT:
+        message = "With GATEWAY_KEY_REQUESTS_IN_FLIGHT as it is, one key can stop a web process for all others."
+        hint = f"Set it well below {slots.slots_max() // slots.REPEATABLE_FACTOR}, or raise GATEWAY_WORKER_CONNECTIONS."
+        yield Warning(message, hint=hint, id="gateway.W008")
 
 
 @register(Tags.database)
@@ -131,31 +127,25 @@ def _warning(model: LanguageModel, obstacle: Obstacle) -> CheckMessage:
 _HINT = f"Give it one in a catalog file ({installation.COMMAND} load_catalog FILE.toml) or in the admin, or disable the model."
 
 
-def _private_addresses() -> list[CheckMessage]:
+def _private_addresses() -> Findings:
     """Report providers from before the setting was narrowed. A name that is resolved to a private address is not found here."""
-    found: list[CheckMessage] = []
     for provider in Provider.objects.filter(is_enabled=True).exclude(base_url="").order_by("pk"):
         try:
             rules.clean_base_url(provider.base_url)
         except ValueError as error:
             message = f"The base_url of provider {provider.pk} {error}."
-            found.append(Warning(message, hint="Its models fail until that is changed.", id="gateway.W006"))
-    return found
+            yield Warning(message, hint="Its models fail until that is changed.", id="gateway.W006")
 
 
-def _unreadable_keys() -> list[CheckMessage]:
-    return [
-        Error(
-            f"The key of provider {provider.pk} cannot be read with GATEWAY_ENCRYPTION_KEYS.",
-            hint="Put the encryption key that sealed it back into the list, or enter the provider's key again in the admin.",
-            id="gateway.E008",
-        )
-        for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk")
-        if not _is_readable(provider)
-    ]
+def _unreadable_keys() -> Findings:
+    hint = "Put the encryption key that sealed it back into the list, or enter the provider's key again in the admin."
+    for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk"):
+        if not _is_readable(provider):
+            message = f"The key of provider {provider.pk} cannot be read with GATEWAY_ENCRYPTION_KEYS."
+            yield Error(message, hint=hint, id="gateway.E008")
 
 
-def _lacking_extras() -> Iterator[CheckMessage]:
+def _lacking_extras() -> Findings:
     hint = "Its models fail until that is installed."
     for provider in Provider.objects.filter(is_enabled=True).order_by("pk"):
         if lacking := rules.lacking_extra(provider):

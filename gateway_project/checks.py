@@ -3,7 +3,7 @@
 import difflib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -17,25 +17,15 @@ from django.core.validators import validate_email
 
 from gateway_project import environment
 from gateway_project.db import direct_connections
+from gateway_project.environment import Findings, check
 from gateway_project.speedups import libraries
 
 SECRET_KEY_CHARACTERS_MIN, PEPPER_CHARACTERS_MIN, METRICS_SECRET_CHARACTERS_MIN = 50, 32, 32
 _RANDOM_TEXT_HINT = "python -c 'import secrets; print(secrets.token_urlsafe(64))'"
 _FERNET_HINT = "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
 
-Findings = Iterator[CheckMessage]
 
-
-def _check(find: Callable[[], Findings], **options: Any) -> Callable[..., list[CheckMessage]]:
-    """Register what yields the findings of a check of the configuration."""
-
-    def check(**kwargs: Any) -> list[CheckMessage]:
-        return list(find())
-
-    return register(environment.CHECK_TAG, **options)(check)
-
-
-@_check
+@check
 def check_secrets() -> Findings:
     """E001-E003: one of the three secrets, which have no default, is missing or too short."""
     try:
@@ -63,7 +53,7 @@ def _are_fernet_keys(keys: list[str]) -> bool:
         return False
 
 
-@_check
+@check
 def check_stores() -> Findings:
     """E004: no database. E005: no host names. E007: connections and locks kept during provider calls. W001: no Redis."""
     if missing := missing_database():
@@ -85,7 +75,7 @@ def missing_database() -> Error | None:
     return Error("DATABASE_URL is not set.", hint=hint, id="gateway.E004")
 
 
-@_check
+@check
 def check_addresses() -> Findings:
     """E006: half of the service would be unreachable. E013: limits by address would count all clients as one."""
     if bool(settings.GATEWAY_API_HOST) != bool(settings.GATEWAY_BASE_HOST):
@@ -97,7 +87,7 @@ def check_addresses() -> Findings:
         yield Error(message, hint=hint, id="gateway.E013")
 
 
-@_check
+@check
 def check_metrics() -> Findings:
     """E011, E012: the secret or the address of the metrics protects nothing. W004: they cannot be read. W005: many can."""
     address, secret = settings.METRICS_ADDRESS, settings.METRICS_SECRET
@@ -123,7 +113,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-@_check
+@check
 def check_mail() -> Findings:
     """W010: invitations and forgotten passwords need mail. W011: only whoever asks for a mail names the host of its links."""
     if not settings.SENDS_MAIL:
@@ -134,7 +124,7 @@ def check_mail() -> Findings:
         yield Warning("Mails with links are not sent: GATEWAY_BASE_HOST is not set.", hint=hint, id="gateway.W011")
 
 
-@partial(_check, deploy=True)
+@partial(check, deploy=True)
 def check_names() -> Findings:
     """E016: pages name a host that whoever asks has chosen. W014: nothing reads a variable; its name is misspelt, or former."""
     if "*" in settings.ALLOWED_HOSTS:
@@ -146,7 +136,7 @@ def check_names() -> Findings:
         yield Warning(f"No setting has the name {name}.", hint=hint, id="gateway.W014")
 
 
-@_check
+@check
 def check_speedups() -> Findings:
     """W018: the installed version of a library was not compared with what speeds it up, so its own code serves."""
     hint = "The gateway does the same, with more processor time. A later release will have compared it."
@@ -155,7 +145,7 @@ def check_speedups() -> Findings:
         yield Warning(message, hint=hint, id="gateway.W018")
 
 
-@_check
+@check
 def check_bytes_in_flight() -> Findings:
     """E014: the bytes in flight are bounded below the largest body, which would be refused however often it is sent."""
     hint = f"Set it to {settings.REQUEST_BYTES_MAX} or more, or GATEWAY_REQUEST_BYTES_MAX to less."
@@ -177,7 +167,7 @@ def check_pooler(databases: Sequence[str] | None = None, **kwargs: Any) -> list[
     return [Error(message, hint=hint, id="gateway.E015")]
 
 
-@_check
+@check
 def check_outbox() -> Findings:
     """E009: settlements that wait for the database need a directory that can be written to. Makes the directory."""
     try:
@@ -188,7 +178,7 @@ def check_outbox() -> Findings:
         yield Error(f"The outbox cannot be written: {error}.", hint=hint, id="gateway.E009")
 
 
-@_check
+@check
 def check_identities() -> Findings:
     """E030: half of what a provider of identities needs is missing, so that sign-in with it would fail."""
     hint = "Set both, or neither: people sign in without this provider then."
@@ -198,7 +188,7 @@ def check_identities() -> Findings:
             yield Error(f"Only one of {named}_ID and {named}_SECRET is set.", hint=hint, id="gateway.E030")
 
 
-@_check
+@check
 def check_support_address() -> Findings:
     """E031: what pages and mails tell people to write to is no address."""
     try:

@@ -3,9 +3,10 @@
 import math
 import os
 import re
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -18,6 +19,7 @@ _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
 CHECK_TAG = "configuration"  # of the system checks that look at what was configured; processes that serve run no others
+Findings = Iterator[Any]  # of Django's CheckMessages
 
 names = {"GATEWAY_VAR", "GATEWAY_SETTINGS_FILE"}  # of all variables that were asked for, and of two that are read elsewhere
 
@@ -141,3 +143,13 @@ def origins(name: str) -> list[str]:
 
 
 _ORIGIN = re.compile(r"https?://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
+
+
+def check(find: Callable[[], Findings], **options: Any) -> Callable[..., list[Any]]:
+    """Register what yields the findings of a check of the configuration."""
+    from django.core.checks import register  # here, because it loads much
+
+    def run(**kwargs: Any) -> list[Any]:
+        return list(find())
+
+    return register(CHECK_TAG, **options)(run)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import Error
 
-from gateway_project.environment import CHECK_TAG
+from gateway_project.environment import Findings, check
 from rankings import environment
 from rankings.sources import registry
 
@@ -87,12 +87,11 @@ def version() -> str:
     return VERSION if in_force() == PUBLISHED else f"{VERSION}, with parameters of this gateway's own"
 
 
-@register(CHECK_TAG)
-def check_parameters(**kwargs: Any) -> list[CheckMessage]:
+@check
+def check_parameters() -> Findings:
     """E010: the parameters, which come from several settings, contradict each other, so that no ranking can be computed."""
     try:
         in_force()
     except ValueError as error:
         message = f"The parameters of the rankings' formula contradict each other: {error}."
-        return [Error(message, hint="See GATEWAY_RANKINGS_* in docs/rankings.md.", id="gateway.E010")]
-    return []
+        yield Error(message, hint="See GATEWAY_RANKINGS_* in docs/rankings.md.", id="gateway.E010")
