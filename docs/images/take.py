@@ -1,7 +1,7 @@
 """Takes the screenshots of the README from a running gateway. In two terminals, with a separate GATEWAY_VAR:
 
     GATEWAY_VAR=/tmp/pictures make run
-    GATEWAY_VAR=/tmp/pictures .venv/bin/python docs/images/take.py
+    GATEWAY_VAR=/tmp/pictures .venv/bin/python -m docs.images.take
 
 It needs Chromium. The completions are real and charged, through three keys of the demo account; only their dates are moved into
 the past, so that the chart shows several days. The ranked models and their ratings are invented; their speeds are measured, on
@@ -11,7 +11,6 @@ streams of the built-in echo provider.
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -54,7 +53,6 @@ STREAMS, STREAM_WORDS, CROWD = 24, 40, 240
 
 
 def main() -> None:
-    sys.path.insert(0, str(ROOT))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright runs an event loop in this thread
     from gateway_project.local import development
@@ -230,7 +228,8 @@ def _draw() -> None:
 @contextmanager
 def _browser(*, width: int = 1120, height: int = 900) -> Iterator[Page]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        found = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
         try:
             yield browser.new_page(viewport={"width": width, "height": height})
         finally:
