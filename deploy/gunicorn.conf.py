@@ -162,6 +162,7 @@ def post_worker_init(worker: Any) -> None:
     import gevent
     from django.conf import settings
 
+    from completions.catalog import lookup
     from completions.charging.recovery import checkpoints, drains, journal, sweeper
     from gateway_project import logs, metrics
     from gateway_project.monitoring import processes
@@ -190,6 +191,7 @@ def post_worker_init(worker: Any) -> None:
     drains.drain_regularly()
     journal.replay_regularly()
     sweeper.sweep_at_start()
+    lookup.fetch_credentials_at_start()
     collector.write_regularly()
     metrics.write_regularly()
     processes.report_regularly("web")

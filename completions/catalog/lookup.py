@@ -6,14 +6,16 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+import gevent
 from django.conf import settings
 
 from completions import chat, models, providers
 from completions.chat import Candidate, Offer, ProviderPreferences
 from completions.providers import model_rules
+from completions.providers.access import endpoints, keeper
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
-from gateway_project.db import pool
+from gateway_project.db import pool, repetition
 from gateway_project.db.group_commit import GroupCommit
 from gateway_project.net.http import Deadlines
 from keys.authentication import Caller, read_key
@@ -220,6 +222,18 @@ def incomplete_models(among: models.LanguageModelQuerySet) -> Iterator[tuple[mod
 def _is_offered(model: models.LanguageModel) -> bool:
     """Whether the model is available, or would be if a provider accepted its key again."""
     return model.is_available or (_is_listed(model) and any(route.provider.is_configured for route in model.enabled_routes))
+
+
+def fetch_credentials_at_start() -> None:
+    """Fetch the credentials of clouds as a worker starts: a library takes half a second of the process when it is loaded."""
+    gevent.spawn(repetition.attempt, _fetch_credentials, logger=logger, failure="cannot fetch credentials at the start")
+
+
+def _fetch_credentials() -> None:
+    for provider in models.Provider.objects.filter(is_enabled=True).exclude(access={}):
+        auth, key = provider.access.get("auth", {}), provider.read_api_key() if provider.is_key_readable else ""
+        if endpoints.is_fetched(auth, key):
+            keeper.keep(provider.pk, auth, key).begin()
 
 
 def _read_model(model_id: str) -> models.LanguageModel | None:

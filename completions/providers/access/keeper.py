@@ -74,6 +74,12 @@ class Keeper:
         self._failures = 0  # in a row
         self._is_fetching = self._is_wanted = False
 
+    def begin(self) -> None:
+        """Have it fetched before a request needs it."""
+        with self._changed:
+            self._asked_at = time.monotonic()
+            self._begin()
+
     def proof(self) -> Proof:
         """Return what to show. Waits, unless the last attempt failed or lasted too long. Raises CredentialUnavailable."""
         self._asked_at = time.monotonic()

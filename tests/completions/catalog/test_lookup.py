@@ -1,15 +1,18 @@
 """GET /v1/models and /v1/models/{id}: which models are listed for a key, at which price, and whether they are available."""
 
+import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
+import gevent
 import pytest
 from cryptography.fernet import Fernet
 from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
+from completions.catalog import lookup
 from completions.inbound.model_lists import views
 from completions.models import LanguageModel, ModelKind, Obstacle, Price, Provider, Route
 from completions.providers import ADAPTERS
@@ -18,7 +21,7 @@ from gateway_project.cache import TTLCache
 from keys.limits.refusal_cache import FLOOD_REFUSALS
 from keys.models import ApiKey
 from keys.refusal_history import collector
-from tests import chat, factories
+from tests import chat, document_server, factories, waiting
 from tests.conftest import client_for
 
 LIST = "/v1/models"
@@ -433,3 +436,22 @@ def test_a_model_is_available_if_and_only_if_it_has_no_obstacle(echo_model, with
     model = LanguageModel.objects.with_price_and_routes().get()
     assert list(model.obstacles()) == obstacles
     assert model.is_available is (not obstacles)
+
+
+# --- Credentials of clouds ---------------------------------------------------------------------------------------------
+
+
+def test_a_worker_fetches_the_credential_of_a_cloud_before_a_request_needs_it(db, monkeypatch):
+    for slug, fields in {"cloud": {}, "off": {"is_enabled": False}}.items():
+        access = {"auth": {"type": "azure", "client_id": slug}}
+        factories.make_provider(slug, kind="openai", base_url="https://x.openai.azure.com/openai/v1", access=access, **fields)
+    with document_server.serving() as identity:  # as of App Service
+        monkeypatch.setenv("IDENTITY_ENDPOINT", f"{identity.origin}/identity")
+        monkeypatch.setenv("IDENTITY_HEADER", "h")
+        identity.will(
+            reply(json.dumps({"access_token": "a", "expires_on": str(int(time.time()) + 3_600), "token_type": "Bearer"}))
+        )
+        lookup.fetch_credentials_at_start()
+        gevent.sleep(0.01)
+        waiting.until(lambda: identity.received)
+    assert ["client_id=cloud" in received.path for received in identity.received] == [True]
