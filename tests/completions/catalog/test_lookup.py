@@ -449,7 +449,9 @@ def test_a_worker_fetches_the_credential_of_a_cloud_before_a_request_needs_it(db
         monkeypatch.setenv("IDENTITY_ENDPOINT", f"{identity.origin}/identity")
         monkeypatch.setenv("IDENTITY_HEADER", "h")
         identity.will(
-            reply(json.dumps({"access_token": "a", "expires_on": str(int(time.time()) + 3_600), "token_type": "Bearer"}))
+            document_server.reply(
+                json.dumps({"access_token": "a", "expires_on": str(int(time.time()) + 3_600), "token_type": "Bearer"})
+            )
         )
         lookup.fetch_credentials_at_start()
         gevent.sleep(0.01)
