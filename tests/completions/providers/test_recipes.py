@@ -91,7 +91,7 @@ def test_a_recipe_works_as_its_page_has_it(served, case, api, alice, upstream):
     reply, mistakes = getattr(recipe, case), []
 
     def answer(asked):
-        mistakes.extend(recipe.mistakes(asked))
+        mistakes.extend(recipe.mistakes(asked, reply))
         return reply.script
 
     upstream.will_answer(answer)
@@ -107,3 +107,4 @@ def test_a_recipe_works_as_its_page_has_it(served, case, api, alice, upstream):
 def test_every_catalog_of_a_page_has_an_imitation():
     pages = {path.stem for path in DOCS.glob("*.md")} - NOT_RECIPES
     assert {page: set(blocks(page)) for page in pages} == {page: set(recipes) for page, recipes in PAGES.items()}
+    assert sorted(re.findall(r"\(([\w-]+)\.md\)", (DOCS / "README.md").read_text())) == sorted({*pages, "adapters"})

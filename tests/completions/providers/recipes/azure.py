@@ -4,12 +4,12 @@ from typing import Any
 
 from tests.completions.providers.anthropic import scripts
 from tests.completions.providers.recipes.imitation import (
-    CITY,
     KEY_PATTERN,
     Answered,
     Recipe,
     Refused,
     call,
+    called,
     json_reply,
     streamed,
 )
@@ -86,15 +86,8 @@ RECIPES = {
         model="gpt-5.4-mini",
         shows=_KEY_ALONE,
         chat=Answered(_whole({"content": "Hello you"}, _usage(14, 9)), 14, 9, nanos=51_000),
-        stream=Answered(streamed([_FIRST, _ROLE, *_TEXTS, *_LAST]), 2_020, 10, cached=1_920, nanos=264_000),
-        tools=Answered(
-            _whole(_CALL, _usage(66, 15), "tool_calls", {}),
-            *(66, 15),
-            nanos=117_000,
-            text="",
-            finish="tool_calls",
-            calls=(("weather", CITY),),
-        ),
+        stream=Answered(streamed(_FIRST, _ROLE, *_TEXTS, *_LAST), 2_020, 10, cached=1_920, nanos=264_000),
+        tools=called(_whole(_CALL, _usage(66, 15), "tool_calls", {}), 66, 15, nanos=117_000),
         reasoning=Answered(_whole({"content": "Hello you"}, _usage(14, 200, reasoning=192)), 14, 200, nanos=910_500),
         error=Refused(json_reply({"error": _DEPLOYMENT}, 404, **_HEADERS), 502, "upstream_error"),
         refusal=Refused(json_reply({"error": _POLICY}, 400, **_HEADERS), 400, "content_filter", "content management policy"),
@@ -104,15 +97,8 @@ RECIPES = {
         model="gpt-4.1",
         shows=_KEY_ALONE,
         chat=Answered(_whole({"content": "Hello you"}, _usage(14, 9)), 14, 9, nanos=100_000),
-        stream=Answered(streamed([_FIRST, _ROLE, *_TEXTS, *_LAST]), 2_020, 10, cached=1_920, nanos=1_240_000),
-        tools=Answered(
-            _whole(_CALL, _usage(66, 15), "tool_calls", {}),
-            *(66, 15),
-            nanos=252_000,
-            text="",
-            finish="tool_calls",
-            calls=(("weather", CITY),),
-        ),
+        stream=Answered(streamed(_FIRST, _ROLE, *_TEXTS, *_LAST), 2_020, 10, cached=1_920, nanos=1_240_000),
+        tools=called(_whole(_CALL, _usage(66, 15), "tool_calls", {}), 66, 15, nanos=252_000),
         error=Refused(json_reply({"error": _RATE}, 429, retry_after="6", **_HEADERS), 503, "upstream_error"),
         refusal=Answered(
             _whole({"content": ""}, _usage(14, 2), "content_filter", _FILTERED),
@@ -139,13 +125,10 @@ RECIPES = {
             cached=4_000,
             nanos=451_000,
         ),
-        tools=Answered(
+        tools=called(
             scripts.whole(scripts.tool_use_block("toolu_01", "weather", city="Rome"), stop_reason="tool_use", usage=_CLAUDE),
             *(12, 6),
             nanos=42_000,
-            text="",
-            finish="tool_calls",
-            calls=(("weather", CITY),),
         ),
         reasoning=Answered(
             scripts.whole(scripts.thinking_block("A greeting."), scripts.text_block("Hello you"), usage=_CLAUDE),

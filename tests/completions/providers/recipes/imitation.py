@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ class Answered:
     finish: str = "stop"
     thoughts: str = ""
     calls: tuple[tuple[str, str], ...] = ()  # (name of the function, its arguments)
+    sent: Mapping[str, Any] = field(default_factory=dict)  # fields of the request
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,16 @@ class Recipe:
     reasoning: Answered | None = None
     stream_path: str = ""
     shows: Mapping[str, str] = field(default_factory=lambda: BEARER)
-    sends: Mapping[str, Any] = field(default_factory=dict)  # in the body
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def mistakes(self, asked: Received) -> list[str]:
-        """Return what is wrong with a request."""
+    def mistakes(self, asked: Received, reply: Answered | Refused) -> list[str]:
+        """Return what is wrong with a request for this reply."""
         path = self.stream_path or self.path if asked.body.get("stream") or "stream" in asked.path else self.path
         found = [] if asked.path == path else [f"{asked.path} is not {path}"]
         for name in {*KEY_HEADERS, *self.shows}:
             if not re.fullmatch(self.shows.get(name, ""), asked.headers.get(name, "")):
                 found.append(f"{name} is {asked.headers.get(name)!r}")
-        wanted = {"model": self.model, **self.sends}
+        wanted = {"model": self.model, **(reply.sent if isinstance(reply, Answered) else {})}
         return found + [f"{name} is {asked.body.get(name)!r}" for name in wanted if asked.body.get(name) != wanted[name]]
 
 
@@ -77,9 +77,28 @@ def call(call_id: str, arguments: str = CITY, **fields: Any) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": "weather", "arguments": arguments}, **fields}
 
 
-def streamed(events: Iterable[Any], *, done: bytes = DONE) -> Script:
-    return stream(*map(event, events), done)
+def called(script: Script, prompt: int, completion: int, *, nanos: int, **fields: Any) -> Answered:
+    """Return a reply that calls ``weather``."""
+    given = {"text": "", "finish": "tool_calls", "calls": (("weather", CITY),), **fields}
+    return Answered(script, prompt, completion, nanos=nanos, **given)
 
 
 def json_reply(body: Any, status: int = 200, **headers: str) -> Script:
     return reply(json.dumps(body).encode(), status=status, **headers)
+
+
+def whole(message: dict[str, Any], usage: Any, finish: str = "stop", **fields: Any) -> Script:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1_764_374_400}
+    return json_reply({**head, "choices": [choice], "usage": usage, **fields})
+
+
+def chunk(delta: dict[str, Any] | None, finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return an event of a stream; without a delta, one without choices."""
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_764_374_400, "choices": choices, **fields}
+
+
+def streamed(*events: Any) -> Script:
+    """Return a stream of JSON, or of bytes as they are."""
+    return stream(*(each if isinstance(each, bytes) else event(each) for each in events), DONE)
