@@ -301,7 +301,7 @@ class Target:
     """Where the requests of a route go: for a whole reply and for a stream, with headers that include the provider's key.
 
     ``credential``: the key is another one from time to time, and not among the headers. ``instead_of_model``: the fields of
-    a body whose address has the model's name. ``lacks`` and ``betas``: of what ``access.platforms`` says.
+    a body whose address has the model's name. The rest is what ``access.platforms`` says.
     """
 
     url: str = ""
@@ -311,6 +311,7 @@ class Target:
     instead_of_model: Mapping[str, str] | None = None
     lacks: frozenset[str] = frozenset()
     betas: Mapping[str, str] | None = None
+    tier_header: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from completions.chat import Call, ChatRequest
+from completions.chat import Call, ChatRequest, Route
 from completions.providers import exchange, reading, reported_usage, sealed_reasoning
 from completions.providers.access import endpoints
 from completions.providers.anthropic import fallbacks, untranslated
@@ -98,8 +98,21 @@ class GeminiAdapter(HttpAdapter):
     check = staticmethod(gemini_request.check)
     body = staticmethod(gemini_request.body)
     read_refusal = staticmethod(gemini_response.read_refusal)
-    ignored_fields = staticmethod(gemini_request.ignored_fields)
     switches_reasoning_off = staticmethod(gemini_request.switches_reasoning_off)
+
+    def takes_tiers(self, route: Route) -> bool:
+        return bool(route.target.tier_header)
+
+    def ignored_fields(self, call: Call) -> list[str]:
+        ignored = gemini_request.ignored_fields(call)
+        return [name for name in ignored if name != "service_tier" or not self._tier(call)]
+
+    def post(self, call: Call, *, stream: bool, headers: dict[str, str] | None = None) -> exchange.Posted:
+        return super().post(call, stream=stream, headers={**self._tier(call), **(headers or {})})
+
+    def _tier(self, call: Call) -> dict[str, str]:
+        tier, header = call.request.tier, call.route.target.tier_header
+        return {header: tier} if tier and header else {}
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, reported_usage.GEMINI)

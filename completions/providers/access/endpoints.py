@@ -45,6 +45,7 @@ class Endpoint(NamedTuple):
             instead_of_model=platform.instead_of_model.get(self.name) if "{model}" in path else None,
             lacks=platform.lacks.get(self.name, frozenset()),
             betas=platform.betas,
+            tier_header=platform.tier_headers.get(self.name, ""),
         )
 
     def _key(self, auth: Mapping[str, str], api_key: str) -> dict[str, str]:

@@ -19,7 +19,8 @@ class Platform(NamedTuple):
     """``paths``, of a whole reply and of a stream, ``instead_of_model``, the fields of a body whose path has the model's name,
     and ``lacks``, what it does not have of the maker's API: by the names of endpoints.
 
-    ``betas``: those of Anthropic's that it takes, and their names there; None for all.
+    ``betas``: those of Anthropic's that it takes, and their names there; None for all. ``tier_headers`` ask for a service tier:
+    by the names of endpoints that do so in no other way.
     """
 
     hosts: tuple[str, ...] = ()  # or the domains that they are in
@@ -27,6 +28,7 @@ class Platform(NamedTuple):
     instead_of_model: Mapping[str, Mapping[str, str]] = {}
     lacks: Mapping[str, frozenset[str]] = {}
     betas: Mapping[str, str] | None = None
+    tier_headers: Mapping[str, str] = {}
     source: str = ""
 
 
@@ -85,6 +87,8 @@ PLATFORMS = {
         # Its list, publishers/google/models, omits some, and has others that cannot be called. Batches of embeddings: :predict.
         lacks={"models": frozenset({MODEL_LIST}), "embed": frozenset({EMBEDDINGS})},
         betas=_VERTEX_BETAS,
+        # docs.cloud.google.com/gemini-enterprise-agent-platform/models/deploy/priority-paygo: at global addresses.
+        tier_headers={"generate": "X-Vertex-AI-LLM-Shared-Request-Type"},
         source="https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai",
     ),
 }
