@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ import gevent.socket
 import pytest
 from django.core.management import call_command
 
+from tests.cases import undone
 from tests.completions.providers.recipes import PAGES
 from tests.completions.providers.recipes.imitation import TOOLS, Answered
 from tests.completions.rows import ask, assert_charged, assert_released, events
@@ -16,13 +18,7 @@ from tests.upstream import KEY
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "providers"
 NOT_RECIPES = {"README", "adapters"}
-CASES = [
-    pytest.param((page, provider), case, id=f"{provider}, {case}")
-    for page, recipes in PAGES.items()
-    for provider, recipe in recipes.items()
-    for case in ("chat", "stream", "tools", "reasoning", "error", "refusal")
-    if getattr(recipe, case)
-]
+RECIPES = [(page, provider) for page, recipes in PAGES.items() for provider in recipes]
 
 
 def blocks(page):
@@ -82,26 +78,36 @@ def assert_refused(account, answer, reply):
     assert_released(account)
 
 
-FIELDS = {"stream": {"stream": True}, "tools": {"tools": TOOLS}, "reasoning": {"reasoning_effort": "low"}}
+FIELDS = {
+    "chat": {},
+    "stream": {"stream": True},
+    "tools": {"tools": TOOLS},
+    "reasoning": {"reasoning_effort": "low"},
+    "refusal": {},
+    "error": {},
+}
 
 
-@pytest.mark.parametrize(("served", "case"), CASES, indirect=["served"])
-def test_a_recipe_works_as_its_page_has_it(served, case, api, alice, upstream):
+@pytest.mark.parametrize("served", RECIPES, ids=[provider for _, provider in RECIPES], indirect=True)
+def test_a_recipe_works_as_its_page_has_it(served, api, alice, upstream, subtests):
     recipe, model = served
-    reply, mistakes = getattr(recipe, case), []
+    for case, reply in ((case, reply) for case in FIELDS if (reply := getattr(recipe, case))):
+        with subtests.test(case), undone():
+            alice.refresh_from_db()
+            mistakes = []
+            upstream.will_answer(partial(answer, recipe, reply, mistakes))
+            told = ask(api, model=model, **FIELDS[case])
+            assert mistakes == []
+            if isinstance(reply, Answered):
+                choice = merged(events(told)) if case == "stream" else told.json()["choices"][0]
+                assert_answered(alice, model, choice, reply)
+            else:
+                assert_refused(alice, told, reply)
 
-    def answer(asked):
-        mistakes.extend(recipe.mistakes(asked, reply))
-        return reply.script
 
-    upstream.will_answer(answer)
-    answered = ask(api, model=model, **FIELDS.get(case, {}))
-    assert mistakes == []
-    if isinstance(reply, Answered):
-        choice = merged(events(answered)) if case == "stream" else answered.json()["choices"][0]
-        assert_answered(alice, model, choice, reply)
-    else:
-        assert_refused(alice, answered, reply)
+def answer(recipe, reply, mistakes, asked):
+    mistakes.extend(recipe.mistakes(asked, reply))
+    return reply.script
 
 
 def test_every_catalog_of_a_page_has_an_imitation():
