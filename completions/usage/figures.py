@@ -18,7 +18,7 @@ from completions.usage.ranges import Range
 from gateway_project.db import cell
 
 LIVE_MAX = 10_000
-VALUES_SHOWN = 10
+VALUES_SHOWN = 8  # as many as there are colours
 NAMES_SHOWN = 20
 
 
