@@ -99,15 +99,13 @@ def _attempt(tracer: Tracer, attempt: Callable[..., Any], running: Running, call
             _attempt_span.reset(before)
 
 
-def _post(
-    tracer: Tracer, post: Callable[..., Any], call: Call, url: str, headers: dict[str, str], *args: Any, **named: Any
-) -> Any:
+def _post(tracer: Tracer, post: Callable[..., Any], call: Call, headers: dict[str, str], *args: Any, **named: Any) -> Any:
     """Pass the context of the attempt on to its provider, if the operator says so."""
     span = _attempt_span.get()
     carrier: dict[str, str] = {}
     if span and settings.TRACING_PASS_ON:
         _propagator.inject(carrier, set_span_in_context(span))
-    return post(call, url, headers | carrier, *args, **named)
+    return post(call, headers | carrier, *args, **named)
 
 
 _SPECIAL: dict[str, Callable[..., Any]] = {"request": _request, "attempt": _attempt, "post": _post}
