@@ -361,20 +361,24 @@ def test_an_unknown_proposal_is_a_404(large, office):
 
 
 @pytest.mark.parametrize(
-    ("slug", "sync", "is_taken"), [("barn", "apply", True), ("barn", "always", False), ("tower", "propose", False)]
+    ("slug", "sync", "is_taken"),
+    [("barn", "apply", True), ("barn", "always", False), ("tower", "propose", True), ("inside", "propose", False)],
 )
-def test_sync_can_be_enabled_for_openai_compatible_providers_only(large, slug, sync, is_taken):
+def test_sync_can_be_enabled_for_every_provider_with_an_address(large, slug, sync, is_taken):
     factories.make_provider("tower", kind="anthropic", base_url="http://127.0.0.1:9/v1")
+    factories.make_provider("inside")
+    address = "" if slug == "inside" else "http://127.0.0.1:9/v1"
     root = signed_in(make_staff(is_superuser=True))
 
     reply = root.post(
         f"/admin/completions/provider/{slug}/change/",
-        {"base_url": "http://127.0.0.1:9/v1", "is_enabled": "on", "sync": sync, "_confirmed": "on"},
+        {"base_url": address, "is_enabled": "on", "sync": sync, "_confirmed": "on"},
     )
 
     assert reply.status_code == (302 if is_taken else 200)
     assert is_taken or list(reply.context["adminform"].form.errors) == ["sync"]
-    assert dict(Provider.objects.values_list("slug", "sync")) == {"barn": sync if is_taken else "propose", "tower": "off"}
+    before = {"barn": "propose", "tower": "off", "inside": "off"}
+    assert dict(Provider.objects.values_list("slug", "sync")) == (before | {slug: sync} if is_taken else before)
 
 
 def test_the_page_of_a_provider_shows_the_outcome_of_its_last_sync(large):
