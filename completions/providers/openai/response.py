@@ -233,7 +233,8 @@ def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> t
     if choice.get("error"):
         raise in_band_error({"error": choice["error"]})
     normalizer = ChoiceNormalizer(seal)
-    message = normalizer.message(choice["message"])
+    # Google leaves an empty one out: github.com/agentgateway/agentgateway/issues/1464.
+    message = normalizer.message(choice["message"] if "message" in choice or not choice.get("finish_reason") else {})
     index = position if choice.get("index") is None else choice["index"]
     if not choice.get("finish_reason") and normalizer.is_broken_off:
         raise UnusableResponse("the reply ended within the arguments of a call")

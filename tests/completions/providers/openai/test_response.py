@@ -330,9 +330,15 @@ def test_calls_of_a_whole_reply_that_are_numbered_alike_are_all_there():
     assert told_choice["message"]["tool_calls"] == calls
 
 
-def test_reply_without_choices_is_unusable():
-    with pytest.raises(UnusableResponse, match="14 bytes are not a chat completion"):
-        parse_reply(b'{"choices":[]}')
+def test_a_choice_that_ended_without_a_message_is_empty():
+    [choice] = parse_reply(b'{"choices":[{"finish_reason":"length","index":0}]}').choices
+    assert choice == {"finish_reason": "length", "index": 0, "message": {"role": "assistant", "content": None}}
+
+
+@pytest.mark.parametrize("body", [b'{"choices":[]}', b'{"choices":[{"index":0}]}', b'{"choices":[{"message":null}]}'])
+def test_reply_without_choices_is_unusable(body):
+    with pytest.raises(UnusableResponse, match=f"{len(body)} bytes are not a chat completion"):
+        parse_reply(body)
 
 
 @pytest.mark.parametrize(
