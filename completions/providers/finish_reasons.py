@@ -25,6 +25,7 @@ ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (FAILURE, "OpenRouter, Mistral", ("error",)),
     (FAILURE, "Z.ai", ("network_error",)),
     (FAILURE, "DeepSeek: api-docs.deepseek.com", ("insufficient_system_resource",)),
+    (FAILURE, "Google: github.com/googleapis/python-genai/issues/1836", ("function_call_filter: malformed_function_call",)),
     (FAILURE, "vLLM, SGLang, when they end a request themselves", ("abort",)),
 )
 OPENAI = {word: meaning for meaning, _, words in ROWS for word in words} | {word: word for word in OWN}

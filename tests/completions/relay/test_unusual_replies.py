@@ -362,7 +362,10 @@ FINISH_REASONS = {
     "stop": ("stop", "STOP", "eos", "EOS", "end_turn", "stop_sequence", "end", None, ""),
     "length": ("length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded", "max_output_tokens"),
     "content_filter": ("content_filter", "sensitive", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal"),
-    "error": ("error", "network_error", "insufficient_system_resource", "abort"),
+    "error": (
+        *("error", "network_error", "insufficient_system_resource", "abort"),
+        "function_call_filter: MALFORMED_FUNCTION_CALL",
+    ),
 }
 
 
