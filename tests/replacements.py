@@ -25,7 +25,7 @@ def replacements(path: Path) -> Iterator[str]:
             is_private = target.attr.startswith("_") and target.attr not in _OF_EXCEPTIONS
             if root in imported or is_private or _is_function(value, functions):
                 yield f"{name}: {ast.unparse(target)}"
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in _SETTERS and _root(node.args[0]) in imported:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _SETTERS and _root(node.args[0]) in imported:
             yield f"{name}: {ast.unparse(node)}"
 
 
