@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,7 @@ class Sources:
         self.revision = "a" * 40
         self.says_revision = True  # in the header of the data's own server
         self.gives_validators = False
-        self.arena = {"overall": _arena_rows("overall", 230)}  # three pages; the others have one, for speed
-        self.arena |= {name: _arena_rows(name, 30) for name in ("coding", "math", "hard_prompts", "creative_writing")}
-        self.boards = {name: _board(100 - number * 20) for number, name in enumerate(_BOARDS)}
-        self.aa = _aa_models(210)
         self.aa_page_size = 100  # 200 in truth: three pages either way
-        self.openrouter = _openrouter_models(120)
-        self.tokens = {None: _tokens(50), "programming": _tokens(40), "roleplay": _tokens(30)}
         self.change: Callable[[str, Any], Any] = lambda path, document: document
         self._queued: dict[str, list[Reply]] = {}
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -101,6 +96,31 @@ class Sources:
 
     def last(self, path: str) -> Asked:
         return [asked for asked in self.asked if asked.path == path][-1]
+
+    # --- Rows, made when a test first needs them ---------------------------------------------------------------------
+
+    @cached_property
+    def arena(self) -> dict[str, list[dict[str, Any]]]:
+        """The rows of each category: three pages of the first, and of the others one, for speed."""
+        return {"overall": _arena_rows("overall", 230)} | {
+            name: _arena_rows(name, 30) for name in ("coding", "math", "hard_prompts", "creative_writing")
+        }
+
+    @cached_property
+    def boards(self) -> dict[str, list[dict[str, Any]]]:
+        return {name: _board(100 - number * 20) for number, name in enumerate(_BOARDS)}
+
+    @cached_property
+    def aa(self) -> list[dict[str, Any]]:
+        return _aa_models(210)
+
+    @cached_property
+    def openrouter(self) -> list[dict[str, Any]]:
+        return _openrouter_models(120)
+
+    @cached_property
+    def tokens(self) -> dict[str | None, list[dict[str, Any]]]:
+        return {None: _tokens(50), "programming": _tokens(40), "roleplay": _tokens(30)}
 
     # --- Documents -------------------------------------------------------------------------------------------------
 
@@ -182,9 +202,9 @@ def _board(count: int) -> list[dict[str, Any]]:
 
 def _aa_models(count: int) -> list[dict[str, Any]]:
     samples = [model for page in ("1", "2") for model in payload(f"aa_language_models_free_p{page}")["data"]]
-    grown = []
+    sample, grown = json.dumps(samples[2]), []
     for number in range(count - len(samples)):
-        model = _copied(samples[2])
+        model = json.loads(sample)
         model |= {"id": f"00000000-0000-4000-8000-{number:012}", "name": f"Filler {number}", "slug": f"filler-{number}"}
         model["evaluations"]["artificial_analysis_intelligence_index"] = round(60 - number / 10, 1)
         grown.append(model)
