@@ -18,7 +18,7 @@ from completions.catalog.lookup import Found
 from tests import base_rows
 
 # Any write to a table of the app may change an offer, but not that of a completion.
-_WRITES = re.compile(r'\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE)\s+"?completions_(?!completion\b)|^ROLLBACK')
+_WRITES = re.compile(r'\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE)\s+"?completions_(?!completion\b)')
 _SETTINGS = ("UPSTREAM_CONNECT_SECONDS", "UPSTREAM_FIRST_BYTE_SECONDS", "UPSTREAM_IDLE_SECONDS", "UPSTREAM_TOTAL_SECONDS")
 
 
@@ -36,16 +36,22 @@ class OfferReads:
         self._settings = vars(settings)["_wrapped"]
         self._offers: dict[Any, Found] = {}
         self._written: list[str] | None = []  # statements of base rows; None: others, too
+        self._at_savepoints: dict[str, list[str] | None] = {}
 
     def begin(self, *, is_kept: bool) -> None:
         """Begin a test, whose catalog is empty."""
         self._written = [] if is_kept else None
+        self._at_savepoints = {}
 
     def watch(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Note what a statement does to the catalog: a wrapper of Django's connection."""
-        if self._written is not None and isinstance(sql, str) and _writes(sql):
-            is_base = sql.startswith(base_rows.MARK)
-            self._written = [*self._written, sql] if is_base else None
+        if isinstance(sql, str):
+            if sql.startswith("SAVEPOINT "):
+                self._at_savepoints[sql.removeprefix("SAVEPOINT ")] = self._written
+            elif sql.startswith("ROLLBACK"):
+                self._written = self._at_savepoints.get(sql.removeprefix("ROLLBACK TO SAVEPOINT "))
+            elif self._written is not None and _writes(sql):
+                self._written = [*self._written, sql] if sql.startswith(base_rows.MARK) else None
         return execute(sql, params, many, context)
 
     def read_offer(self, model_id: str) -> Found:
