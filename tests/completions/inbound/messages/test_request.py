@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from completions.inbound.messages import request
@@ -129,6 +129,7 @@ optional_fields = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=40)  # to draw a conversation takes a tenth of a second
 @given(conversations, optional_fields, st.booleans())
 def test_a_request_is_the_same_there_and_back(messages, fields, is_streamed):
     original = {"model": "acme/large", "max_tokens": 4_000, "messages": messages, "stream": is_streamed, **fields}
