@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from html.parser import HTMLParser
 from itertools import combinations, pairwise
 
@@ -22,23 +23,37 @@ class Element:
     attributes: dict[str, str]
     children: list["Element | str"] = field(default_factory=list)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return self.attributes.get("class", "").split()
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What is read, without what is shown only on hover."""
         if self.tag in _UNREAD or set(_HIDDEN) & set(self.names):
             return ""
         return "".join(each if isinstance(each, str) else each.text for each in self.children)
 
-    def find(self, *tags: str) -> Iterator["Element"]:
+    @cached_property
+    def amounts(self) -> "list[Shown]":
+        """The amounts in the element, in their order. One that is not rounded is exact."""
+        found: list[Shown] = []
         for child in self.children:
-            if isinstance(child, Element):
-                if child.tag in tags:
-                    yield child
-                yield from child.find(*tags)
+            if isinstance(child, str):
+                found += [Shown(text, number(text)) for text in _AMOUNT.findall(child)]
+            elif child.tag == "data" and "usd" in child.names:
+                found.append(Shown(child.text.strip(), Decimal(child.attributes["value"])))
+            elif child.tag not in _UNREAD and not set(_HIDDEN) & set(child.names):
+                found += child.amounts
+        return found
+
+    @cached_property
+    def descendants(self) -> "list[Element]":
+        elements = [child for child in self.children if isinstance(child, Element)]
+        return [each for element in elements for each in (element, *element.descendants)]
+
+    def find(self, *tags: str) -> Iterator["Element"]:
+        return (each for each in self.descendants if each.tag in tags)
 
 
 class _Reader(HTMLParser):
@@ -90,19 +105,6 @@ def number(text: str) -> Decimal:
     return Decimal(re.sub(r"[$,+ %]", "", text))
 
 
-def amounts(element: Element) -> list[Shown]:
-    """Return the amounts in an element, in their order. One that is not rounded is exact."""
-    found: list[Shown] = []
-    for child in element.children:
-        if isinstance(child, str):
-            found += [Shown(text, number(text)) for text in _AMOUNT.findall(child)]
-        elif child.tag == "data" and "usd" in child.names:
-            found.append(Shown(child.text.strip(), Decimal(child.attributes["value"])))
-        elif child.tag not in _UNREAD and not set(_HIDDEN) & set(child.names):
-            found += amounts(child)
-    return found
-
-
 def faults(page: str) -> list[str]:
     """Return what is wrong with the figures of a page, in sentences."""
     root = read(page)
@@ -110,14 +112,14 @@ def faults(page: str) -> list[str]:
     found += ["an amount has its sign after the dollar"] * ("$-" in root.text)
     found += [
         f"{each.text} is too few digits of {each.exact}"
-        for each in amounts(root)
+        for each in root.amounts
         if abs(each.exact) < 1 and each.value != each.exact and len(str(abs(each.value)).replace(".", "").strip("0")) < 3
     ]
     for table in root.find("table"):
         found += [*_of_totals(table), *_of_columns(table), *_of_balances(table)]
     for element in root.find("dl", "article", "section", "figure", "p", "li", "div", "tr", "td", "dd"):
         if not any(element.find("table")):
-            found += _of_group(amounts(element))
+            found += _of_group(element.amounts)
     return found
 
 
@@ -157,7 +159,7 @@ def _of_columns(table: Element) -> Iterator[str]:
         for place, cell in enumerate(_cells(row)):
             if (
                 cell.tag == "td"
-                and (found := amounts(cell))
+                and (found := cell.amounts)
                 and " ".join(cell.text.split()).lstrip("+-") == found[0].text.lstrip("+-")
             ):
                 columns.setdefault(place, set()).add(found[0].decimals)
@@ -166,7 +168,7 @@ def _of_columns(table: Element) -> Iterator[str]:
 
 def _of_balances(table: Element) -> Iterator[str]:
     """Between two entries of an account that follow each other, the balance shown changes by the amount shown."""
-    rows = [found for row in table.find("tr") if len(found := amounts(row)) == 2]
+    rows = [found for row in table.find("tr") if len(found := row.amounts) == 2]
     if not any(cell.text.strip().lower() == "balance after" for cell in table.find("th")):
         return
     for (amount, after), (_, before) in pairwise(rows):
