@@ -4,6 +4,7 @@ import re
 import tomllib
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import gevent.socket
@@ -78,10 +79,11 @@ def assert_refused(account, answer, reply):
     assert_released(account)
 
 
-FIELDS = {
+FIELDS: dict[str, Any] = {
     "chat": {},
     "stream": {"stream": True},
     "tools": {"tools": TOOLS},
+    "tools_stream": {"tools": TOOLS, "stream": True},
     "reasoning": {"reasoning_effort": "low"},
     "refusal": {},
     "error": {},
@@ -99,7 +101,7 @@ def test_a_recipe_works_as_its_page_has_it(served, api, alice, upstream, subtest
             told = ask(api, model=model, **FIELDS[case])
             assert mistakes == []
             if isinstance(reply, Answered):
-                choice = merged(events(told)) if case == "stream" else told.json()["choices"][0]
+                choice = merged(events(told)) if told.streaming else told.json()["choices"][0]
                 assert_answered(alice, model, choice, reply)
             else:
                 assert_refused(alice, told, reply)

@@ -9,6 +9,7 @@ from tests.completions.providers.recipes.imitation import (
     Recipe,
     Refused,
     call,
+    call_deltas,
     called,
     json_reply,
     streamed,
@@ -17,7 +18,7 @@ from tests.completions.providers.recipes.imitation import (
 _SAFE = {name: {"filtered": False, "severity": "safe"} for name in ("hate", "self_harm", "sexual", "violence")}
 _FILTERED = {**_SAFE, "violence": {"filtered": True, "severity": "medium"}}
 _PROMPT = [{"prompt_index": 0, "content_filter_results": {**_SAFE, "jailbreak": {"filtered": False, "detected": False}}}]
-_HEADERS = {"apim_request_id": "f7bfc3ce", "x_ms_region": "Sweden Central", "x_ratelimit_remaining_tokens": "-1"}
+_HEADERS: Any = {"apim_request_id": "f7bfc3ce", "x_ms_region": "Sweden Central", "x_ratelimit_remaining_tokens": "-1"}
 _DEPLOYMENT = {
     "code": "DeploymentNotFound",
     "message": "The API deployment for this resource does not exist. If you created the deployment within the last 5 minutes,"
@@ -75,6 +76,9 @@ _VERDICT = {
 _ROLE = _chunk({"content": "", "refusal": None, "role": "assistant"}, verdict={})
 _TEXTS = [_chunk({"content": "Hello "}), _VERDICT, _chunk({"content": "you"})]
 _LAST = [_chunk({}, "stop", {}), {"choices": [], **_HEAD, "usage": _usage(2_020, 10, cached=1_920)}]
+_PIECES = [
+    _chunk(delta, verdict={}) for delta in call_deltas("call_7JhS", "", '{"city":', '"Rome"}', role="assistant", content=None)
+]
 _CALL = {"content": None, "tool_calls": [call("call_7JhS")]}
 _KEY_ALONE = {"api-key": KEY_PATTERN}
 _CLAUDE = {"input_tokens": 12, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 6}
@@ -88,6 +92,11 @@ RECIPES = {
         chat=Answered(_whole({"content": "Hello you"}, _usage(14, 9)), 14, 9, nanos=51_000),
         stream=Answered(streamed(_FIRST, _ROLE, *_TEXTS, *_LAST), 2_020, 10, cached=1_920, nanos=264_000),
         tools=called(_whole(_CALL, _usage(66, 15), "tool_calls", {}), 66, 15, nanos=117_000),
+        tools_stream=called(
+            streamed(_FIRST, *_PIECES, _chunk({}, "tool_calls", {}), {"choices": [], **_HEAD, "usage": _usage(66, 15)}),
+            *(66, 15),
+            nanos=117_000,
+        ),
         reasoning=Answered(_whole({"content": "Hello you"}, _usage(14, 200, reasoning=192)), 14, 200, nanos=910_500),
         error=Refused(json_reply({"error": _DEPLOYMENT}, 404, **_HEADERS), 502, "upstream_error"),
         refusal=Refused(json_reply({"error": _POLICY}, 400, **_HEADERS), 400, "content_filter", "content management policy"),
@@ -127,6 +136,16 @@ RECIPES = {
         ),
         tools=called(
             scripts.whole(scripts.tool_use_block("toolu_01", "weather", city="Rome"), stop_reason="tool_use", usage=_CLAUDE),
+            *(12, 6),
+            nanos=42_000,
+        ),
+        tools_stream=called(
+            scripts.stream(
+                scripts.start({**_CLAUDE, "output_tokens": 1}),
+                scripts.tool("toolu_01", "weather", '{"city":', '"Rome"}'),
+                scripts.message_delta("tool_use", usage={"output_tokens": 6}),
+                scripts.STOP,
+            ),
             *(12, 6),
             nanos=42_000,
         ),

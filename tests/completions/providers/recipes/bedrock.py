@@ -11,6 +11,7 @@ from tests.completions.providers.recipes.imitation import (
     Recipe,
     Refused,
     call,
+    call_deltas,
     called,
     chunk,
     json_reply,
@@ -56,6 +57,13 @@ def _call(model: str) -> Any:
     return whole(message, _usage(150, 25), "tool_calls", model=model)
 
 
+def _call_stream(model: str) -> Any:
+    head = {"model": model, "service_tier": "default"}
+    deltas = call_deltas("chatcmpl-tool-5d1", "", '{"city":', '"Rome"}', role="assistant", content=None)
+    usage = chunk(None, **head, usage=_usage(150, 25))
+    return streamed(*(chunk(delta, **head) for delta in deltas), chunk({}, "tool_calls", **head), usage)
+
+
 _LARGE, _SMALL = "openai.gpt-oss-120b-1:0", "openai.gpt-oss-20b"
 
 RECIPES = {
@@ -65,6 +73,7 @@ RECIPES = {
         chat=Answered(whole({"content": "Hello you"}, _usage(74, 17), model=_LARGE), 74, 17, nanos=21_300),
         stream=Answered(_stream(_LARGE, _usage(74, 27)), 74, 27, nanos=27_300, thoughts="A greeting."),
         tools=called(_call(_LARGE), 150, 25, nanos=37_500),
+        tools_stream=called(_call_stream(_LARGE), 150, 25, nanos=37_500),
         reasoning=Answered(whole(_REASONED, _usage(74, 57), model=_LARGE), 74, 57, nanos=45_300, thoughts="A greeting."),
         error=Refused(_refused(_TOO_MANY, 429, "ThrottlingException"), 503, "upstream_error"),
         refusal=Answered(
@@ -89,6 +98,7 @@ RECIPES = {
         chat=Answered(whole({"content": "Hello you"}, _usage(74, 17), model=_SMALL), 74, 17, nanos=10_280),
         stream=Answered(_stream(_SMALL, _usage(74, 27)), 74, 27, nanos=13_280, thoughts="A greeting."),
         tools=called(_call(_SMALL), 150, 25, nanos=18_000),
+        tools_stream=called(_call_stream(_SMALL), 150, 25, nanos=18_000),
         reasoning=Answered(whole(_REASONED, _usage(74, 57), model=_SMALL), 74, 57, nanos=22_280, thoughts="A greeting."),
         error=Refused(_refused(_OUT_OF_CREDENTIALS, 403, "ExpiredTokenException"), 502, "upstream_error"),
         refusal=Answered(
@@ -116,6 +126,16 @@ RECIPES = {
         ),
         tools=called(
             scripts.whole(scripts.tool_use_block("toolu_01", "weather", city="Rome"), stop_reason="tool_use", usage=_CLAUDE),
+            *(20, 8),
+            nanos=132_000,
+        ),
+        tools_stream=called(
+            scripts.stream(
+                scripts.start({**_CLAUDE, "output_tokens": 1}),
+                scripts.tool("toolu_01", "weather", '{"city":', '"Rome"}'),
+                scripts.message_delta("tool_use", usage={"output_tokens": 8}),
+                scripts.STOP,
+            ),
             *(20, 8),
             nanos=132_000,
         ),

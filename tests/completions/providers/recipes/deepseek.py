@@ -7,6 +7,7 @@ from tests.completions.providers.recipes.imitation import (
     Recipe,
     Refused,
     call,
+    call_deltas,
     called,
     chunk,
     json_reply,
@@ -40,6 +41,9 @@ _STREAM = [
     chunk({"content": "you", "reasoning_content": None}, **_HEAD),
     chunk({"content": "", "reasoning_content": None}, "stop", usage=_usage(1_024, 76, 30, 20), **_HEAD),
 ]
+_PIECES = [
+    chunk(delta, **_HEAD) for delta in call_deltas("call_00_Wq", "", '{"city":', '"Rome"}', role="assistant", content=None)
+]
 _CALL = {"content": "", "tool_calls": [call("call_00_Wq", index=0)]}
 _REASONED = {"content": "Hello you", "reasoning_content": "A greeting."}
 
@@ -50,6 +54,12 @@ RECIPES = {
         chat=Answered(whole({"content": "Hello you"}, _usage(0, 9, 3), **_HEAD), 9, 3, nanos=6_300),
         stream=Answered(streamed(*_STREAM), 1_100, 30, cached=1_024, nanos=64_944, thoughts="A greeting."),
         tools=called(whole(_CALL, _usage(0, 170, 20), "tool_calls", **_HEAD), 170, 20, nanos=75_000),
+        tools_stream=called(
+            streamed(*_PIECES, chunk({"content": ""}, "tool_calls", usage=_usage(128, 42, 20), **_HEAD)),
+            *(170, 20),
+            cached=128,
+            nanos=37_368,
+        ),
         reasoning=Answered(whole(_REASONED, _usage(0, 9, 43, 40), **_HEAD), 9, 43, nanos=54_300, thoughts="A greeting."),
         error=Refused(json_reply({"error": _BALANCE}, 402), 502, "upstream_error"),
         refusal=Refused(json_reply({"error": _RISK}, 400), 400, "content_filter", "Content Exists Risk"),

@@ -51,6 +51,14 @@ RECIPES = {
             *(170, 20),
             nanos=326_000,
         ),
+        tools_stream=called(
+            streamed(
+                chunk({"role": "assistant", "tool_calls": [call("call_-81", index=0)]}, **_HEAD),
+                _chunk("tool_calls", _usage(170, 20), content=""),
+            ),
+            *(170, 20),
+            nanos=326_000,
+        ),
         reasoning=Answered(whole(_REASONED, _usage(13, 43), **_HEAD), 13, 43, nanos=207_400, thoughts="A greeting."),
         error=Refused(json_reply({"error": _BALANCE}, 429), 503, "upstream_error"),
         refusal=Refused(

@@ -55,6 +55,7 @@ class Recipe:
     error: Refused
     refusal: Answered | Refused
     reasoning: Answered | None = None
+    tools_stream: Answered | None = None
     stream_path: str = ""
     shows: Mapping[str, str] = field(default_factory=lambda: BEARER)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -81,6 +82,13 @@ def called(script: Script, prompt: int, completion: int, *, nanos: int, **fields
     """Return a reply that calls ``weather``."""
     given = {"text": "", "finish": "tool_calls", "calls": (("weather", CITY),), **fields}
     return Answered(script, prompt, completion, nanos=nanos, **given)
+
+
+def call_deltas(call_id: str, *pieces: str, **fields: Any) -> list[dict[str, Any]]:
+    """Return the deltas of a streamed call, whose arguments come in pieces."""
+    first, *others = pieces
+    later = [{"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in others]
+    return [{"tool_calls": [call(call_id, first, index=0)], **fields}, *later]
 
 
 def json_reply(body: Any, status: int = 200, **headers: str) -> Script:

@@ -7,6 +7,7 @@ from tests.completions.providers.recipes.imitation import (
     Recipe,
     Refused,
     call,
+    call_deltas,
     called,
     chunk,
     json_reply,
@@ -38,6 +39,10 @@ _STREAM = [
     _LAST,
 ]
 
+_LAST_OF_CALL: Any = chunk({}, "tool_calls", **_HEAD)
+_LAST_OF_CALL["choices"][0]["usage"] = _usage(100, 20)
+_PIECES = [chunk(delta, **_HEAD) for delta in call_deltas("weather:0", "", '{"city":', '"Rome"}')]
+
 RECIPES = {
     "kimi": Recipe(
         path="/v1/chat/completions",
@@ -48,6 +53,9 @@ RECIPES = {
             whole({"content": "", "tool_calls": [call("weather:0")]}, _usage(100, 20), "tool_calls", **_HEAD),
             *(100, 20),
             nanos=600_000,
+        ),
+        tools_stream=called(
+            streamed(chunk({"role": "assistant", "content": ""}, **_HEAD), *_PIECES, _LAST_OF_CALL), 100, 20, nanos=600_000
         ),
         reasoning=Answered(
             whole(_REASONED, _usage(10, 43), **_HEAD),

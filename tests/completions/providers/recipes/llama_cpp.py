@@ -7,6 +7,7 @@ from tests.completions.providers.recipes.imitation import (
     Recipe,
     Refused,
     call,
+    call_deltas,
     called,
     chunk,
     json_reply,
@@ -48,6 +49,8 @@ _STREAM = [
     chunk(None, **_HEAD, usage={**_usage(70, 30), **_DETAILS}, timings=_timings(60, 10, 30)),
 ]
 
+_PIECES = [chunk(delta, **_HEAD) for delta in call_deltas("Xb1", "", '{"city":', '"Rome"}', role="assistant", content=None)]
+
 RECIPES = {
     "llama-cpp": Recipe(
         path="/v1/chat/completions",
@@ -55,6 +58,11 @@ RECIPES = {
         chat=Answered(_whole({"content": "Hello you"}, 70, 3), 70, 3, nanos=4_100),
         stream=Answered(streamed(*_STREAM), 70, 30, cached=60, nanos=6_800, thoughts="A greeting."),
         tools=called(_whole({"content": "", "tool_calls": [call("Xb1")]}, 170, 20, "tool_calls"), 170, 20, nanos=12_500),
+        tools_stream=called(
+            streamed(*_PIECES, chunk({}, "tool_calls", **_HEAD), chunk(None, **_HEAD, usage=_usage(170, 20))),
+            *(170, 20),
+            nanos=12_500,
+        ),
         reasoning=Answered(_whole(_REASONED, 70, 43), 70, 43, nanos=12_100, thoughts="A greeting."),
         error=Refused(json_reply({"error": _TOO_LONG}, 400), 400, "context_length_exceeded", "exceeds the available"),
         refusal=Answered(_whole({"content": _SORRY}, 70, 11), 70, 11, nanos=5_700, text=_SORRY),

@@ -42,6 +42,15 @@ RECIPES = {
         tools=called(
             whole({"content": "", "tool_calls": [_CALL]}, _usage(160, 22), "tool_calls", **_HEAD), 160, 22, nanos=12_400
         ),
+        tools_stream=called(
+            streamed(
+                chunk({"role": "assistant", "content": "", "tool_calls": [_CALL]}, **_HEAD),
+                _chunk("", "tool_calls"),
+                chunk(None, usage=_usage(160, 22), **_HEAD),
+            ),
+            *(160, 22),
+            nanos=12_400,
+        ),
         reasoning=Answered(whole(_REASONED, _usage(26, 40), **_HEAD), 26, 40, nanos=9_300, thoughts="A greeting."),
         error=Refused(json_reply({"error": _MISSING}, 404), 502, "upstream_error"),
         refusal=Answered(whole({"content": _SORRY}, _usage(26, 11), **_HEAD), 26, 11, nanos=3_500, text=_SORRY),
