@@ -237,7 +237,7 @@ class Upstream:
             name, _, value = header.decode().partition(":")
             headers[name.lower()] = value.strip()
         body = reader.read(int(headers.get("content-length", 0)))
-        return Received(line.split()[1].decode(), headers, json.loads(body), number)
+        return Received(line.split()[1].decode(), headers, json.loads(body or b"{}"), number)
 
     def _play(self, script: Script, connection: socket.socket, received: Received) -> bool:
         """Play the script. Return whether the connection may serve another request."""

@@ -20,6 +20,8 @@ way round.
 - ``change_alerts`` tells accounts what changes of models that they used
 - ``previews``     shows what a form would change before it is saved
 - ``route_calls``  one short request to a route, by hand
+- ``provider_check`` asks a provider for what is wrong with it
+- ``provider_faults`` the meaning of its failures, with advice
 - ``price_admin``  the admin's pages of prices that wait, of what providers charge, and of margins
 - ``admin``        the admin's pages of providers, models, prices, routes and aliases
 - ``catalog.toml`` the built-in catalog

@@ -9,7 +9,7 @@ from completions.catalog import lookup
 from completions.chat import Call, ChatRequest, Contents, Inputs, RequestBody, WholeReply
 from completions.models import ModelKind, Price, Route
 from completions.pricing.usage import Usage
-from completions.providers.base import ProviderFailed
+from completions.providers.base import Adapter, FailureKind, ProviderFailed
 from completions.request import schema
 from gateway_project import errors, secretbox
 from gateway_project.db import pool
@@ -27,6 +27,7 @@ class Outcome:
 
     milliseconds: int
     failure: str = ""
+    status: int | None = None  # of a failure, if the provider sent one; NO_CREDENTIAL if it was not asked without one
     facts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -49,12 +50,24 @@ def call(route: Route) -> Outcome:
     try:
         adapter = providers.ADAPTERS[asked.route.kind]
         adapter.check(asked.request)
-        reply = adapter.complete(asked)
+        reply = _complete(adapter, asked)
     except ProviderFailed as failure:
-        return Outcome(_since(began), failure.reason or failure.error.message, {"Status": str(failure.status or "none")})
+        words, facts = failure.reason or failure.error.message, {"Status": str(failure.status or "none")}
+        status = failure.key_refusal[0] if failure.key_refusal else failure.status
+        return Outcome(_since(began), words, status, facts)
     except errors.ApiError as refusal:
         return Outcome(_since(began), refusal.message)
     return Outcome(_since(began), facts=_facts(asked, reply))
+
+
+def _complete(adapter: Adapter, asked: Call) -> WholeReply:
+    """Return the reply. A credential that was refused, and has a successor, is replaced once."""
+    try:
+        return adapter.complete(asked)
+    except ProviderFailed as failure:
+        if failure.kind is not FailureKind.CREDENTIAL_RENEWED:
+            raise
+        return adapter.complete(asked)
 
 
 def _call_of(route: Route) -> Call:

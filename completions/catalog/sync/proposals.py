@@ -36,6 +36,7 @@ logger = logging.getLogger("gateway.catalog")
 
 Kind, State = CatalogProposal.Kind, CatalogProposal.State
 _ETAG_CHARACTERS_MAX = 200
+NO_LIST = "has no list of its models"
 
 
 class SyncFailed(Exception):
@@ -103,6 +104,11 @@ def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -
     return report
 
 
+def read_list(provider: Provider) -> dict[str, ListedModel]:
+    """Return what the provider lists now, and store nothing. Raises SyncFailed."""
+    return _fetch(provider, _target(provider), UpstreamList(provider=provider), accepts_losses=True)[0]
+
+
 def _save(stored: UpstreamList) -> None:
     fields = ("url", "etag", "body", "confirmed_at", "failure", "retry_at")
     defaults = {name: getattr(stored, name) for name in fields}
@@ -124,7 +130,7 @@ def _fetch(
         raise SyncFailed(f"asked to wait until {stored.retry_at:%Y-%m-%d %H:%M:%S} UTC")
     before = _listed_before(stored)
     if "{model}" in provider.base_url or platforms.MODEL_LIST in target.lacks:
-        raise SyncFailed("has no list of its models")
+        raise SyncFailed(NO_LIST)
     if not provider.is_key_readable:
         raise SyncFailed("has a key that cannot be read")
     try:
