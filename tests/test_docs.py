@@ -35,7 +35,7 @@ from completions.inbound.responses.serializers import ModelResponseRequest
 from completions.models import Completion, Price, Provider
 from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage, served_tiers
-from completions.providers.access import endpoints
+from completions.providers.access import endpoints, platforms
 from completions.providers.base import RETRYABLE_STATUSES
 from gateway_project import errors, logs
 from gateway_project.urls import health
@@ -664,9 +664,11 @@ def test_documented_fields_of_each_type_of_auth_are_those_it_may_state(tmp_path)
         assert refused == strays, name
 
 
-def test_documented_paths_are_those_of_the_apis():
-    [row] = [row for row in rows(section(CATALOG, "### `[providers.NAME]`")) if row[0] == "`paths`"]
-    assert set(re.findall(r"`(\w+)`", row[2])) == {name.removesuffix("_stream") for name in endpoints.PATHS} | {"_stream"}
+def test_documented_paths_and_platforms_are_those_of_the_code():
+    meanings = {row[0].strip("`"): row[2] for row in rows(section(CATALOG, "### `[providers.NAME]`"))}
+    paths = {name.removesuffix("_stream") for name in endpoints.PATHS} | {"_stream"}
+    assert set(re.findall(r"`(\w+)`", meanings["paths"])) == paths
+    assert set(re.findall(r"`([\w-]+)`", meanings["platform"])) == set(platforms.PLATFORMS)
 
 
 def test_documented_tables_of_a_catalog_file_are_exactly_the_known_ones(tmp_path):
