@@ -23,7 +23,7 @@ class Platform(NamedTuple):
     by the names of endpoints that do so in no other way.
     """
 
-    hosts: tuple[str, ...] = ()  # or the domains that they are in
+    host: str = ""  # the pattern of its hosts; at AWS and Google, others are servers of an operator's own
     paths: Mapping[str, tuple[str, str]] = {}
     instead_of_model: Mapping[str, Mapping[str, str]] = {}
     lacks: Mapping[str, frozenset[str]] = {}
@@ -52,7 +52,7 @@ _VERTEX_BETAS = _TOOL_SEARCH | {
 PLATFORMS = {
     # 400 by design, of the deployments that are hosted on Azure.
     "azure": Platform(
-        hosts=("openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"),
+        host=r".+\.(openai|services\.ai|cognitiveservices)\.azure\.com",
         lacks={"messages": frozenset({WEB_SEARCH, FORMATS, STRICT})},
         source=_FOUNDRY,
     ),
@@ -61,7 +61,7 @@ PLATFORMS = {
     # Server tools and the list of models: only on mantle. 400 for strict (github.com/can1357/oh-my-pi) and for user ids such as
     # Claude Code's, which are JSON (github.com/agentgateway/agentgateway/issues/1739).
     "bedrock": Platform(
-        hosts=("amazonaws.com",),
+        host=r"(.+\.)?bedrock-runtime(-fips)?\..+\.(amazonaws\.com|api\.aws)",
         lacks={
             "messages": frozenset({WEB_SEARCH, STRICT, METADATA}),
             "responses": frozenset({WEB_SEARCH}),
@@ -72,13 +72,13 @@ PLATFORMS = {
     ),
     # It searches for models of OpenAI's alone. output_config.format: 400.
     "bedrock-mantle": Platform(
-        hosts=("api.aws",),
+        host=r"(.+\.)?bedrock-mantle\..+\.(amazonaws\.com|api\.aws)",
         lacks={"messages": frozenset({WEB_SEARCH, FORMATS})},
         betas=_BEDROCK_BETAS,
         source="https://docs.aws.amazon.com/bedrock/latest/userguide/endpoints.html",
     ),
     "vertex": Platform(
-        hosts=("aiplatform.googleapis.com", "aiplatform.us.rep.googleapis.com", "aiplatform.eu.rep.googleapis.com"),
+        host=r"(.+[.-])?aiplatform(\.(us|eu)\.rep)?\.googleapis\.com",
         paths={
             "messages": (f"{_METHOD}rawPredict", f"{_METHOD}streamRawPredict"),
             "generate": (f"{_METHOD}generateContent", f"{_METHOD}streamGenerateContent?alt=sse"),
@@ -96,14 +96,10 @@ PLATFORMS = {
 
 def find(base_url: str, stated: str = "") -> Platform:
     """Return the stated platform, or else that of the host."""
-    return PLATFORMS[stated] if stated else _of_host(web_addresses.host(base_url))
-
-
-def _of_host(host: str) -> Platform:
-    for platform in PLATFORMS.values():
-        if any(host == name or host.endswith((f".{name}", f"-{name}")) for name in platform.hosts):
-            return platform
-    return NONE
+    if stated:
+        return PLATFORMS[stated]
+    host = web_addresses.host(base_url)
+    return next((each for each in PLATFORMS.values() if each.host and re.fullmatch(each.host, host)), NONE)
 
 
 # https://docs.aws.amazon.com/general/latest/gr/bedrock.html. The service is the name that signatures have.

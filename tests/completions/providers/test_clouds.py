@@ -135,10 +135,28 @@ def test_what_a_cloud_refuses_is_left_out_in_both_languages(platform, keeps_stri
         ("https://acme.services.ai.azure.com/anthropic", "azure"),
         ("https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/anthropic", "vertex"),
         ("https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/publishers/anthropic", "vertex"),
+        ("https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google", "vertex"),
+        ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com/openai/v1", "bedrock"),
+        ("https://vpce-0a1.bedrock-runtime.us-east-1.vpce.amazonaws.com/openai/v1", "bedrock"),
+        ("https://acme.openai.azure.com/openai/v1", "azure"),
     ],
 )
 def test_a_cloud_is_known_by_its_host(address, name):
     assert platforms.find(address) is platforms.PLATFORMS[name]
     assert platforms.find("https://proxy.example.org", name) is platforms.PLATFORMS[name]
-    assert platforms.find("https://generativelanguage.googleapis.com") is platforms.NONE
     assert all(platform.source.startswith("https://") for platform in platforms.PLATFORMS.values())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "generativelanguage.googleapis.com",
+        "models-1.us-east-1.elb.amazonaws.com",
+        "bedrock-runtime.example.org",
+        "openai.azure.com.example.org",
+        "storage.googleapis.com",
+        "",
+    ],
+)
+def test_other_hosts_are_no_cloud(host):
+    assert platforms.find(f"https://{host}/v1") is platforms.NONE
