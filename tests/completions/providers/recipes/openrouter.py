@@ -7,6 +7,7 @@ from tests.completions.providers.recipes.imitation import (
     Recipe,
     Refused,
     call,
+    call_deltas,
     called,
     json_reply,
     streamed,
@@ -90,6 +91,12 @@ _REASONED = {
     "reasoning": "A greeting.",
     "reasoning_details": [{**_DETAIL, "text": "A greeting.", "signature": "EqoBCkgIARABGAIiQL"}],
 }
+_CALL_STREAM = [
+    _PROCESSING,
+    *(_chunk({"content": None, **delta}) for delta in call_deltas("toolu_bdrk_01", "", '{"city":', '"Rome"}')),
+    _chunk({}, "tool_calls"),
+    _chunk({}, "tool_calls", usage=_usage(66, 15)),
+]
 
 RECIPES = {
     "openrouter": Recipe(
@@ -102,6 +109,7 @@ RECIPES = {
             *(66, 15),
             nanos=141_000,
         ),
+        tools_stream=called(streamed(*_CALL_STREAM), 66, 15, nanos=141_000),
         reasoning=Answered(_whole(_REASONED, _usage(14, 50, reasoning=40)), 14, 50, nanos=264_000, thoughts="A greeting."),
         error=Refused(json_reply({"error": _BUSY, "user_id": "user_2x"}, 429), 503, "upstream_error"),
         refusal=Refused(json_reply({"error": _MODERATED}, 403), 400, "content_filter", "Your input was flagged"),

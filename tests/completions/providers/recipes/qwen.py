@@ -59,6 +59,16 @@ _STREAM = [
     _chunk({"content": "", "reasoning_content": None}, "stop"),
     _chunk(None, usage=_usage(1_500, 60, cached=1_024, reasoning=40)),
 ]
+_PIECE = {"index": 0, "id": "", "type": "function"}
+_CALL_STREAM = [
+    _chunk({"content": None, "tool_calls": [call("call_8f08d2b0fc0c", "", index=0)], "role": "assistant"}),
+    *(
+        _chunk({"content": None, "tool_calls": [{**_PIECE, "function": {"arguments": piece}}]})
+        for piece in ('{"city":', '"Rome"}')
+    ),
+    _chunk({"content": "", "tool_calls": [{**_PIECE, "function": {"arguments": ""}}]}, "tool_calls"),
+    _chunk(None, usage=_usage(170, 20)),
+]
 
 RECIPES = {
     "qwen": Recipe(
@@ -71,6 +81,7 @@ RECIPES = {
             *(170, 20),
             nanos=34_900,
         ),
+        tools_stream=called(streamed(*_CALL_STREAM), 170, 20, nanos=34_900),
         reasoning=Answered(_whole(_REASONED, _usage(22, 60, reasoning=40)), 22, 60, nanos=31_500, thoughts="A greeting."),
         error=Refused(json_reply({"error": _TOO_LONG, **_IDS}, 400), 400, "context_length_exceeded", "Range of input length"),
         refusal=Refused(json_reply({"error": _INSPECTED, **_IDS}, 400), 400, "content_filter", "inappropriate content"),

@@ -65,6 +65,17 @@ _STREAM = [
     _chunk({}, "stop"),
     _chunk(None, usage=_usage(1_300, 28, cached=1_280, reasoning=20)),
 ]
+_PIECE = {"id": None, "index": 0, "type": "function"}
+_CALL_STREAM = [
+    _chunk({"role": "assistant", "content": ""}),
+    _chunk({"tool_calls": [call("call_6f8a1b", "", index=0)]}),
+    *(
+        _chunk({"tool_calls": [{**_PIECE, "function": {"name": None, "arguments": piece}}]})
+        for piece in ('{"city":', '"Rome"}')
+    ),
+    _chunk({}, "tool_calls"),
+    _chunk(None, usage=_usage(160, 22)),
+]
 
 RECIPES = {
     "sglang": Recipe(
@@ -77,6 +88,7 @@ RECIPES = {
             *(160, 22),
             nanos=37_200,
         ),
+        tools_stream=called(streamed(*_CALL_STREAM), 160, 22, nanos=37_200),
         reasoning=Answered(_whole(_REASONED, _usage(26, 40, reasoning=32)), 26, 40, nanos=27_900, thoughts="A greeting."),
         error=Refused(json_reply(_TOO_LONG, 400), 400, "context_length_exceeded", "longer than the model's context length"),
         refusal=Answered(_whole({"content": _SORRY}, _usage(26, 11)), 26, 11, nanos=10_500, text=_SORRY),

@@ -70,6 +70,14 @@ _STREAM = [
     _chunk({"content": ""}, "stop"),
     _chunk(None, usage=_usage(2_000, 30, cached=1_920)),
 ]
+_NAMED = {"id": "chatcmpl-tool-9cfff31470c8d39b", "type": "function", "index": 0, "function": {"name": "weather"}}
+_CALL_STREAM = [
+    _chunk({"role": "assistant", "content": ""}, prompt_token_ids=None),
+    _chunk({"tool_calls": [_NAMED]}),
+    *(_chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in ('{"city":', '"Rome"}')),
+    _chunk({"content": ""}, "tool_calls"),
+    _chunk(None, usage=_usage(377, 78)),
+]
 
 RECIPES = {
     "vllm": Recipe(
@@ -82,6 +90,7 @@ RECIPES = {
             *(377, 78),
             nanos=122_200,
         ),
+        tools_stream=called(streamed(*_CALL_STREAM), 377, 78, nanos=122_200),
         reasoning=Answered(_whole(_REASONED, 15, 43), 15, 43, nanos=28_800, thoughts="A greeting."),
         error=Refused(json_reply({"error": _TOO_LONG}, 400), 400, "context_length_exceeded", "maximum context length"),
         refusal=Answered(_whole({"content": _SORRY}, 15, 11), 15, 11, nanos=9_600, text=_SORRY),

@@ -65,6 +65,13 @@ RECIPES = {
         tools=called(
             _whole(_CALL, usage=_usage(462, 187, 320, 175)), 462, 187, nanos=1_566_000, cached=320, thoughts="A greeting."
         ),
+        tools_stream=called(
+            scripts.streamed(_REASONING, _CALL, usage=_usage(462, 187, 320, 175), **_FIELDS),
+            *(462, 187),
+            nanos=1_566_000,
+            cached=320,
+            thoughts="A greeting.",
+        ),
         reasoning=Answered(
             _whole(_HELLO, usage=_usage(14, 50, reasoning=40)),
             *(14, 50),
