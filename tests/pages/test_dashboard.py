@@ -63,7 +63,7 @@ def test_what_is_held_and_available_adds_up_to_the_balance(owner, key):
 def test_an_empty_account_explains_the_next_steps(bob):
     reply = signed_in(owner_of(bob)).get("/dashboard/", headers={"host": "localhost:8123"})
     page = text(reply)
-    assert "No credit yet" in page
+    assert "No credit yet. Add credit : it appears here as soon as you have paid. Spending" in page
     assert "No keys yet" in page
     assert "Get started in three steps Add credit Requests are paid" in page
     assert 'href="/dashboard/keys/new/"' in reply.content.decode()
@@ -88,7 +88,7 @@ def test_the_first_steps_offer_only_what_the_role_may_do(db):
     viewer = factories.make_user("viewer@example.org")
     factories.add_member(account=factories.make_account("New"), user=viewer, role=Role.VIEWER)
     page = text(signed_in(viewer).get("/dashboard/"))
-    assert "An owner or billing member can add credit." in page
+    assert "No credit yet. An owner or billing member can add it. Spending" in page
     assert "An owner or developer can create one." in page
     assert "Create your first key" not in page
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from billing.models import Account, Membership
+from billing.models import Account, Membership, Role
 from keys.models import ApiKey
 from tests import factories
 from tests.pages.conftest import owner_of, signed_in
+from tests.pages.dashboard_pages import text
 
 PAGES = ["/dashboard/", "/dashboard/ledger/", "/dashboard/keys/", "/dashboard/keys/new/", "/dashboard/password/"]
 
@@ -139,7 +140,10 @@ def test_a_key_is_not_made_in_an_account_chosen_after_the_form_was_opened(owner,
 
 def test_a_closed_account_says_so(owner, alice):
     Account.objects.update(is_active=False)
-    assert "This account is closed" in owner.get("/dashboard/").content.decode()
+    assert "its keys are refused. Settings show who closed it, and whether you can reopen it." in text(owner.get("/dashboard/"))
+    viewer = factories.make_user("viewer@example.org")
+    factories.add_member(account=alice, user=viewer, role=Role.VIEWER)
+    assert "its keys are refused. Ask the operator" in text(signed_in(viewer).get("/dashboard/"))
 
 
 @pytest.mark.parametrize(("path", "status"), [("/dashboard/nowhere/", 404), ("/nowhere", 404)])
