@@ -18,7 +18,7 @@ from gateway_project.text import number_fields
 from keys import summaries
 from keys.limits import rate_limits
 from keys.models import MODELS_MAX, RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
-from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingType, find_flaws
+from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingPeriod, SpendingType, find_flaws
 
 SECRET_CHARACTERS_MAX = 200
 NO_LIMIT = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
@@ -27,7 +27,8 @@ TYPES = [
     (SpendingType.FIXED.value, "One-time limit"),
     (SpendingType.RECURRING.value, "Limit that resets"),
 ]
-_PERIODS = [("", "—"), *((str(name), capfirst(period.resets)) for name, period in PERIODS.items())]
+_PERIODS = [(str(name), capfirst(period.resets)) for name, period in PERIODS.items()]
+_PERIOD = SpendingPeriod.MONTHLY.value  # where nothing was chosen yet
 _FLAWS = {
     Flaw.NO_AMOUNT: ("spending_limit", "Enter the amount that the key can spend."),
     Flaw.NO_PERIOD: ("spending_period", "Choose when the limit resets."),
@@ -56,7 +57,7 @@ class LimitForm(forms.Form):
         label="Amount in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="For example, 5 or 12.50."
     )
     spending_period = forms.ChoiceField(
-        label="Resets", choices=_PERIODS, required=False, help_text="Only for a limit that resets."
+        label="Resets", choices=_PERIODS, initial=_PERIOD, required=False, help_text="Only for a limit that resets."
     )
 
     @staticmethod
@@ -64,7 +65,7 @@ class LimitForm(forms.Form):
         return {
             "spending_type": key.spending_type or NO_LIMIT,
             "spending_limit": key.spending_limit_cents,
-            "spending_period": key.spending_period or "",
+            "spending_period": key.spending_period or _PERIOD,
         }
 
     def clean(self) -> Any:

@@ -80,6 +80,7 @@ def test_a_form_shows_the_fields_of_the_limit_that_is_chosen(transactional_db, a
         page.get_by_label(limit).check()
         expect(amount).to_be_visible(visible=shows_amount)
         expect(period).to_be_visible(visible=shows_period)
+    expect(period).to_have_value("MONTHLY")
     look(page, "owner-new-key")
 
 
