@@ -65,7 +65,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 @reauthenticates
 def invite(request: HttpRequest, account: Account) -> HttpResponse:
     """Send someone a link by which they join the account."""
-    form = InvitationForm(account, request.POST if request.method == "POST" else None)
+    form = InvitationForm(account, request.POST if request.method == "POST" else None, initial={"role": Role.DEVELOPER})
     if request.method == "POST" and form.is_valid() and _send(request, account, form):
         messages.success(request, f"{form.cleaned_data['email']} was sent an invitation. It works once, for 7 days.")
         return redirect("members")

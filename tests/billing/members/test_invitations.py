@@ -52,6 +52,12 @@ def test_an_invitation_is_a_mail_that_says_who_invites_to_what(owner, alice):  #
     assert "with the role Developer" in message.body
 
 
+def test_the_form_begins_with_a_role_and_keeps_the_one_that_was_sent(owner, alice):  # noqa: F811
+    chosen = r'value="(\w+)"[^>]* checked'
+    assert re.findall(chosen, owner.get("/dashboard/members/invite/").content.decode()) == ["DEVELOPER"]
+    assert re.findall(chosen, invite(owner, alice, "nonsense", Role.BILLING).content.decode()) == ["BILLING"]
+
+
 def test_a_waiting_invitation_is_listed_with_its_role_and_inviter(owner, path):  # noqa: F811
     page = owner.get("/dashboard/members/").content.decode()
     for words in (EMAIL, "Developer", "Invited by alice@example.org", "works until"):
