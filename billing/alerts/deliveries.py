@@ -170,15 +170,11 @@ def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt)
         summary = f"Paused the webhook {endpoint}: nothing could be delivered to it."
         log.record(None, Activity.Act.ENDPOINT_CHANGED, endpoint, summary, account_id=endpoint.account_id)
         managers = Membership.objects.filter(role__in=roles.that_may(roles.Permission.MANAGE_WEBHOOKS), user__is_active=True)
-        context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "link": page_address()}
+        link = hosts.mailed_page("alerts", "the Alerts page of your dashboard")
+        context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "link": link}
         for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
             transaction.on_commit(partial(mails.send, email, "webhook_paused", reason=attempt.reason, **context))
     endpoint.save(update_fields=["failing_since", "is_paused", "disabled_at"])
-
-
-def page_address() -> str:
-    """Return the address of the page Alerts for mails; without a configured host, its name."""
-    return hosts.mailed_page("alerts", "the Alerts page of your dashboard")
 
 
 def forget_old() -> int:

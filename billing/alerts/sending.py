@@ -28,6 +28,7 @@ WEBHOOKS_AT_ONCE = 100
 MAILS_AT_ONCE = 1  # a mail server may take long: a claim must not end before its mail is sent
 RUN_SECONDS_MAX = 30  # then a run begins no further round: the next run is due
 
+_BILLING = "the page Billing of the dashboard"
 _DEADLINES = http.Deadlines(connect_seconds=5, first_byte_seconds=10, idle_seconds=10, total_seconds=10)
 _UNREADABLE = Attempt(0, "its secret cannot be read: create a new one", is_final=True)
 _UNWRITABLE = Attempt(0, "it cannot be written: the gateway's log says why", is_final=True, is_ours=True)
@@ -134,8 +135,7 @@ def _send_mail(delivery: AlertDelivery) -> Attempt:
     except Exception:
         logger.exception("the mail %s cannot be written", delivery.pk)
         return _UNWRITABLE
-    context: dict[str, Any] = {"account": alert.account.name, "at": alert.created_at, "link": deliveries.page_address()}
-    context |= {"words": words, **_link(alert)}
+    context: dict[str, Any] = {"account": alert.account.name, "at": alert.created_at, "words": words, **_link(alert)}
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
     reason = ""
     try:
@@ -146,19 +146,16 @@ def _send_mail(delivery: AlertDelivery) -> Attempt:
 
 
 def _link(alert: AccountAlert) -> dict[str, str]:
-    """Return where the mail leads and what its button says; empty: to the alerts."""
+    """Return where the mail leads, and what its button says if it is not the alerts."""
     match AccountAlert.Kind(alert.kind):
         case AccountAlert.Kind.BALANCE_LOW:
-            return {"link": hosts.mailed_page("billing", "the page Billing of the dashboard"), "button": "Add credit"}
+            return {"link": hosts.mailed_page("billing", _BILLING), "button": "Add credit"}
         case AccountAlert.Kind.TOP_UP_STOPPED:
-            address = hosts.mailed_page("top-up", "the Automatic top-up page of your dashboard")
-            return {"link": address, "button": "Open automatic top-up"}
+            return {"link": hosts.mailed_page("top-up", _BILLING), "button": "Open automatic top-up"}
         case AccountAlert.Kind.PAYMENT_BOOKED if alert.data["payment_id"]:
-            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", alert.data["payment_id"])
-            return {"link": address, "button": "View receipt"}
+            return {"link": hosts.mailed_page("receipt", _BILLING, alert.data["payment_id"]), "button": "View receipt"}
         case AccountAlert.Kind.PAYMENT_TAKEN_BACK:
-            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", alert.data["payment_id"])
-            return {"link": address, "button": "View credit note"}
+            return {"link": hosts.mailed_page("receipt", _BILLING, alert.data["payment_id"]), "button": "View credit note"}
         case kind if kind in AccountAlert.NOTICES and kind != AccountAlert.Kind.CHANGES_SUMMED:
             return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
-    return {}
+    return {"link": hosts.mailed_page("alerts", "the Alerts page of your dashboard")}

@@ -19,13 +19,13 @@ def tell_owners(account: Account, change: str, *, but: User) -> None:
 
 
 def _send(emails: list[str], account: Account, change: str) -> None:
+    facts = {"account": account.name, "change": change, "link": hosts.mailed_page("members", "the Members of your dashboard")}
     for email in emails:
-        mails.send_once_committed(email, "members_changed", account=account.name, change=change)
+        mails.send_once_committed(email, "members_changed", **facts)
 
 
 def tell_owners_of_closing(account: Account, template: str, **context: Any) -> None:
     """Tell the active owners what became of their account, with a link to its settings."""
-    link = hosts.mailed_page("settings", "the Settings of your dashboard")
-    facts = {"account": account.name, "link": link, **context}
+    facts = {"account": account.name, "link": hosts.mailed_page("settings", "the Settings of your dashboard"), **context}
     for email in lifecycle.active_owners(account).values_list("email", flat=True):
         mails.send_once_committed(email, template, cause=mails.Cause.SECURITY, **facts)

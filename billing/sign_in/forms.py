@@ -25,6 +25,7 @@ from django.utils.crypto import constant_time_compare
 from billing import email_addresses, locks
 from billing.models import User
 from billing.sign_in import backend, limits, mails
+from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.sign_in")
 
@@ -73,7 +74,8 @@ class CodeForm(AuthenticateForm):
         # Someone else may have read it.
         logger.warning("a code of %s was tried a second time", self.user.email, extra={"user": self.user.email})
         if settings.SENDS_MAIL:
-            mails.send(self.user.email, "code_used_again")
+            link = hosts.mailed_page("password", "the page Password of the dashboard")
+            mails.send(self.user.email, "code_used_again", link=link)
         raise forms.ValidationError("This code was already used. Wait for the next one.")
 
 

@@ -38,10 +38,14 @@ BUTTONS = {
     "address_changed": "Undo the change",
     "change_asked": "Stop the change",
     "change_of_address": "Confirm this address",
+    "changed": "Change your password",
+    "code_used_again": "Change your password",
     "handed_over": "Open the account",
     "export_ready": "Download the export",
     "invitation": "Choose a password",
     "member_invitation": "Join the account",
+    "members_changed": "View members",
+    "no_user": "Try another address",
     "reset": "Choose a new password",
     "sign_up": "Confirm and choose a password",
     "sign_up_again": "Choose a new password",
@@ -159,4 +163,5 @@ def notify_of_sign_in(request: HttpRequest, user: User) -> None:
 
 def notify(user: User, change: str) -> None:
     """Tell the user, once the transaction is committed, what was changed about their sign-in, such as "Added a passkey."."""
-    send_once_committed(user.email, "changed", cause=Cause.SECURITY, change=change)
+    link = hosts.mailed_page("password", "the page Password of the dashboard")
+    send_once_committed(user.email, "changed", cause=Cause.SECURITY, change=change, link=link)

@@ -6,6 +6,7 @@ from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 
 from billing.models import PasswordLink, User
 from billing.sign_in import identities, links, mails
@@ -33,7 +34,8 @@ def send_reset(request: HttpRequest, email: str) -> None:
     """Send the user with this address a link. Someone who is no user gets a mail at the same cost, and cannot be told apart."""
     user = User.objects.filter(email=email, is_active=True).first()
     key = reset_key(user or User(email=email))
-    mails.send_link(request, email, "reset" if user else "no_user", links.Purpose.RESET_PASSWORD, key)
+    path = f"{reverse(links.Purpose.RESET_PASSWORD.page)}?key={key}" if user else reverse("account_reset_password")
+    mails.send_path(request, email, "reset" if user else "no_user", path)
 
 
 def reset_key(user: User) -> str:

@@ -62,8 +62,9 @@ def mailed_base_url(request: HttpRequest) -> str:
 
 
 def mailed_page(page: str, name: str, *args: Any) -> str:
-    """Return the address of a page for mails that no request leads to; without a configured host the page's ``name``."""
-    base = configured_base_url()
+    """Return the address of a page for mails that no request leads to; where no host is known the page's ``name``."""
+    own = f"localhost:{settings.WEB_PORT}" if settings.GATEWAY_DEVELOPMENT and settings.WEB_PORT else ""
+    base = configured_url(settings.GATEWAY_BASE_HOST or own)
     return f"{base}{reverse(page, args=args)}" if base else name
 
 

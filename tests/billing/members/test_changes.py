@@ -177,6 +177,7 @@ def test_members_are_told_of_what_others_change(owner, alice, second, django_cap
     [(address, text)] = told(lambda: change(owner, second, "VIEWER"))
     assert address == "second@example.org"
     assert "the account Alice changed:\n\nYour role is now Viewer, no longer Owner. Changed by alice@example.org.\n" in text
+    assert "on the Members page:\n\nhttp://localhost:8000/dashboard/members/\n" in text
     assert told(lambda: change(owner, second, "VIEWER")) == []  # as before
     [(address, text)] = told(lambda: end(owner, second))
     assert (address, "You are no longer a member." in text) == ("second@example.org", True)

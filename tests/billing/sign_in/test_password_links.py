@@ -171,6 +171,7 @@ def test_the_page_does_not_say_who_is_a_user(alice):
     assert texts[0] == texts[1]
     assert [message.to for message in mail.outbox] == [["alice@example.org"], ["nobody@example.org"]]
     assert "No one signs in there with this address" in mail.outbox[1].body
+    assert Client().get(link()).status_code == 200  # where to try another address
 
 
 def test_a_reset_asks_the_database_the_same_for_everybody(alice):
@@ -219,3 +220,4 @@ def test_users_are_told_of_changes_of_how_they_sign_in(alice, django_capture_on_
     told = [str(message.body) for message in mail.outbox]
     assert "The password was changed." in told[0]
     assert "Added an authenticator app for signing in." in told[1]
+    assert all("everywhere else:\n\nhttp://localhost:8000/dashboard/password/\n" in each for each in told)

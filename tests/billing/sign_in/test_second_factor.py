@@ -99,6 +99,7 @@ def test_a_code_counts_once_however_it_is_written(half, user, caplog, monkeypatc
         assert "was already used" in second_attempt(user, spelling).content.decode()
     assert {message.subject for message in mail.outbox} == {"Reused sign-in code at the Model Gateway"}
     assert mail.outbox[0].to == [user.email]
+    assert "everywhere else:\n\nhttp://localhost:8000/dashboard/password/\n" in str(mail.outbox[0].body)
     assert "a code of alice@example.org was tried a second time" in caplog.text
 
 

@@ -10,7 +10,7 @@ from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
 
-from gateway_project.web import error_replies
+from gateway_project.web import error_replies, hosts
 from gateway_project.web.hosts import ApiMiddleware
 from tests import chat, factories
 from tests.conftest import client_for
@@ -79,11 +79,19 @@ def test_an_address_may_have_a_port(settings, api, echo_model):
     assert api.get("/api/billing/balance", HTTP_HOST="localhost:8000").status_code == 200
 
 
-@pytest.mark.parametrize("hosts", [("", ""), (API, API)])
-def test_one_address_serves_both(settings, api, echo_model, hosts):
-    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = hosts
+@pytest.mark.parametrize("names", [("", ""), (API, API)])
+def test_one_address_serves_both(settings, api, echo_model, names):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = names
     settings.ALLOWED_HOSTS = [API]
     assert [api.get(path, HTTP_HOST=API).status_code for path in OF_API + OF_BASE] == [200] * 6
+
+
+def test_a_mail_without_a_request_leads_to_the_host_that_is_known_or_names_the_page(settings):
+    assert hosts.mailed_page("statement", "the Statement") == "http://localhost:8000/dashboard/ledger/"
+    settings.GATEWAY_DEVELOPMENT = False
+    assert hosts.mailed_page("statement", "the Statement") == "the Statement"
+    settings.GATEWAY_BASE_HOST = BASE
+    assert hosts.mailed_page("statement", "the Statement") == "https://example.org/dashboard/ledger/"
 
 
 def test_each_address_has_its_own_missing_page(two_addresses, db):
