@@ -60,7 +60,8 @@ def _facts(metadata: dict[str, Any]) -> list[tuple[str, str]]:
 def describe(entry: LedgerEntry) -> str:
     metadata = entry.metadata
     if "model" in metadata:
-        return f"{metadata['model']}, {metadata.get('tokens', 0):,} tokens"
+        tokens = metadata.get("tokens", 0)
+        return f"{metadata['model']}, {tokens:,} token{'' if tokens == 1 else 's'}"
     if "reason" in metadata:
         return str(metadata["reason"])
     return ", ".join(str(value) for name, value in metadata.items() if name.endswith("PaymentId"))

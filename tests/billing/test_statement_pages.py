@@ -41,20 +41,28 @@ def downloaded(client, **filters):
     return [line["id"] for line in csv.DictReader(io.StringIO(b"".join(reply).decode()))]
 
 
-def spend(account, model, nanos=1_000_000, spender=None):
+def spend(account, model, nanos=1_000_000, spender=None, tokens=(3, 4)):
     with transaction.atomic():
         entry = writer.debit_usage(
             locks.lock_account(account.pk),
             cost_nanos=nanos,
             reference=identifiers.short_uuid7(),
             model=model,
-            prompt_tokens=3,
-            completion_tokens=4,
+            prompt_tokens=tokens[0],
+            completion_tokens=tokens[1],
             settlement="reported",
             spender=spender,
         )
         pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     return LedgerEntry.objects.get(pk=entry.id)
+
+
+def test_one_token_is_said_in_the_singular(owner, alice):  # noqa: F811
+    spend(alice, "acme/small", tokens=(1, 0))
+    spend(alice, "acme/large")
+    page = text(owner.get(LEDGER))
+    assert "acme/small, 1 token " in page
+    assert "acme/large, 7 tokens " in page
 
 
 @pytest.fixture
