@@ -13,11 +13,11 @@ class Source(models.TextChoices):
     A new id needs a migration of the choices, which changes no table.
     """
 
-    INTERNAL = "INTERNAL"
-    LMSYS_ARENA = "LMSYS_ARENA"
-    HUGGINGFACE = "HUGGINGFACE"
-    ARTIFICIAL_ANALYSIS = "ARTIFICIAL_ANALYSIS"
-    OPENROUTER = "OPENROUTER"
+    INTERNAL = "INTERNAL", "This gateway"
+    LMSYS_ARENA = "LMSYS_ARENA", "LMArena"
+    HUGGINGFACE = "HUGGINGFACE", "Hugging Face"
+    ARTIFICIAL_ANALYSIS = "ARTIFICIAL_ANALYSIS", "Artificial Analysis"
+    OPENROUTER = "OPENROUTER", "OpenRouter"
 
 
 class SourceState(models.Model):

@@ -3813,6 +3813,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('rankings', '0002_ready_groups', now()),
 	('rankings', '0003_runs_are_held_back', now()),
 	('rankings', '0004_staff_release_snapshots', now()),
+	('rankings', '0005_sources_have_their_own_names', now()),
 	('sessions', '0001_initial', now()),
 	('socialaccount', '0001_initial', now()),
 	('socialaccount', '0002_token_max_lengths', now()),

@@ -26,7 +26,7 @@ PATH = "/sixth/leaderboard"
 
 
 def test_every_source_has_a_spec_with_its_id():
-    assert [spec.source for spec in registry.specs()] == list(Source)
+    assert [(spec.source, spec.title) for spec in registry.specs()] == [(source, source.label) for source in Source]
     assert [spec.source for spec in registry.fetched_specs()] == [source for source in Source if source != Source.INTERNAL]
 
 
