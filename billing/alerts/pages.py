@@ -161,7 +161,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     try:
         endpoints.send_test(request, endpoint)
-        messages.success(request, "We are sending a test. Reload this page in a few seconds to see the result.")
+        messages.success(request, "We are sending a test. The result appears here in a few seconds.")
     except endpoints.EndpointRefused as refusal:
         messages.error(request, str(refusal))
     return redirect("webhook", endpoint_id)

@@ -72,6 +72,16 @@ def test_an_address_that_nothing_is_sent_to_is_refused_with_the_reason(owner, se
     assert not WebhookEndpoint.objects.exists()
 
 
+def test_the_page_of_a_webhook_looks_again_until_its_test_was_sent(owner, endpoint):  # noqa: F811
+    page, refreshing = f"{PAGE}webhooks/{endpoint[0].pk}/", '<meta http-equiv="refresh" content="5">'
+    assert refreshing not in owner.get(page).content.decode()
+    reply = owner.post(f"{page}test/", follow=True)
+    assert refreshing in reply.content.decode()
+    assert "This page refreshes every 5 seconds." in text(reply)
+    deliveries.record(AlertDelivery.objects.get(), deliveries.Attempt(12, "it answered 500", 500))
+    assert refreshing not in owner.get(page).content.decode()
+
+
 def test_acts_on_a_webhook_are_in_the_activity_log(owner, alice, endpoint):  # noqa: F811
     address = f"{PAGE}webhooks/{endpoint[0].pk}/"
     for act, form in (("test", {}), ("pause", {"pause": ""}), ("pause", {"resume": ""}), ("rotate", {}), ("delete", {})):
