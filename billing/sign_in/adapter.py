@@ -55,6 +55,8 @@ class SignInAdapter(DefaultAccountAdapter):
 class SecondFactorAdapter(DefaultMFAAdapter):
     """Stores the secrets of second factors encrypted."""
 
+    error_messages = {**DefaultMFAAdapter.error_messages, "incorrect_code": "Wrong code, or a passkey that was removed."}
+
     def encrypt(self, text: str) -> str:
         return secretbox.encrypt(text, purpose=PURPOSE)
 

@@ -1,10 +1,13 @@
 """Second factors at sign-in, who needs one, and what is kept of them."""
 
+import json
 import re
 import time
+from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from allauth.account.utils import user_pk_to_url_str
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import Permission
 from django.core import mail
@@ -221,8 +224,26 @@ def test_strangers_see_no_page_of_second_factors(db, path):
 
 def test_beginning_to_sign_in_with_a_passkey_is_limited(db, monkeypatch):
     monkeypatch.setitem(limits.RATES, "address", limits.Rate(2, 3_600))
-    path, json = f"{FACTORS}webauthn/login/", {"accept": "application/json"}
-    assert [Client().get(path, headers=json).status_code for _ in range(3)] == [200, 200, 429]
+    path, accept = f"{FACTORS}webauthn/login/", {"accept": "application/json"}
+    assert [Client().get(path, headers=accept).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_passkey_that_was_removed_says_so(user):
+    def encode(data):
+        return urlsafe_b64encode(data).decode().rstrip("=")
+
+    client, path = Client(), f"{FACTORS}webauthn/login/"
+    client.get(path, headers={"accept": "application/json"})
+    response = {
+        "clientDataJSON": encode(json.dumps({"type": "webauthn.get", "challenge": "", "origin": ""}).encode()),
+        "authenticatorData": encode(bytes(37)),
+        "signature": encode(b"signed"),
+        "userHandle": encode(user_pk_to_url_str(user).encode()),
+    }
+    credential = {"id": "eA", "rawId": "eA", "type": "public-key", "response": response, "clientExtensionResults": {}}
+    reply = client.post(path, {"credential": json.dumps(credential)}, follow=True)
+    assert "Wrong code, or a passkey that was removed." in reply.content.decode()
+    assert client.get("/dashboard/").status_code == 302
 
 
 # --- Staff -----------------------------------------------------------------------------------------------------------
