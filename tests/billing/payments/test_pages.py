@@ -46,7 +46,9 @@ def test_an_account_without_payments_is_told_what_to_do(stripe, owner):
     page = text(owner.get(BILLING))
     assert "$0.00 You have no credit available. Requests are refused until you add credit." in page
     assert "No payments yet. Your payments and receipts appear here." in page
-    assert "Add the name, address and tax ID to show on your receipts." in page
+    assert "Receipts and invoices stay as issued. Add your billing details before you pay." in page
+    owner.post(DETAILS, FORM)
+    assert "before you pay" not in text(owner.get(BILLING))
 
 
 @pytest.mark.parametrize(("form", "cents"), [({"preset": "2500"}, 2_500), ({"amount": "$12.34"}, 1_234)])
