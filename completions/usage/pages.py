@@ -1,6 +1,6 @@
 """The usage page of an account, and its files. Every member opens them, as the statement."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from keys.models import ApiKey
 
 _GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER}
 _TAG = "tag:"  # begins the parameter of a grouping by a tag; its name follows
-_YEARS = range(2000, 2101)
+_FIRST_DAY = date(2000, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, st
         first, last = (date.fromisoformat(parameters.get(which, "")) for which in ("from", "to"))
     except ValueError:
         return ranges.preset(ranges.DEFAULT, now), "Enter two days, such as 2026-11-01 and 2026-11-22."
-    if not (first.year in _YEARS and last.year in _YEARS and 0 <= (last - first).days < ranges.DAYS_MAX):
-        message = f"The last day must not be before the first one, and at most {ranges.DAYS_MAX} days are shown."
+    if not (_FIRST_DAY <= first <= now.date() and 0 <= (last - first).days < ranges.DAYS_MAX):
+        message = f"The first day must not be in the future, nor after the last one. At most {ranges.DAYS_MAX} days are shown."
         return ranges.preset(ranges.DEFAULT, now), message
     return ranges.own(first, last, now), ""
 
@@ -108,9 +108,8 @@ def _links(query: Query, parameter: str, choices: Iterable[tuple[str, str]], cur
     ]
 
 
-def _names(account: Account, query: Query, groups: Iterable[Group]) -> dict[Group, str]:
+def _names(account: Account, query: Query, groups: Collection[Group]) -> dict[Group, str]:
     """Return what each group is called."""
-    groups = list(groups)
     key_names = _key_names(account, [group.value for group in groups]) if query.grouping == figures.KEY else {}
     what = query.by.removeprefix(_TAG)
     words = {Kind.OTHER: "Others", Kind.NONE: f"Without {what}"}

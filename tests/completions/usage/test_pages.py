@@ -173,6 +173,7 @@ def test_names_of_users_and_tags_cannot_become_markup(owner, api, echo_model):
         "?range=own&from=2026-03-0\N{ARABIC-INDIC DIGIT THREE}&to=2026-03-04",
         "?range=own&from=2026-03-02&to=2026-03-01",
         "?range=own&from=2020-01-01&to=2026-01-01",
+        "?range=own&from=2099-12-01&to=2099-12-02",
     ],
 )
 def test_days_that_cannot_be_shown_are_explained(owner, query):
