@@ -16,8 +16,10 @@ from billing.models import Account, Hold, LedgerEntry
 from completions.history import explanation, files, reading
 from completions.history.explanation import Status
 from completions.history.reading import Selection
-from completions.models import Completion, LanguageModel
+from completions.models import Completion
+from completions.usage import figures, ranges
 from completions.usage import files as usage_files
+from gateway_project.db import pool
 from keys.models import RefusedRequest
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
@@ -25,7 +27,7 @@ from keys.refusal_history import tables
 REQUESTS_PER_PAGE = 25
 _ID_CHARACTERS_MAX = 64
 REFUSED = "refused"
-_STATUSES = [("", "All"), *((status.name.lower(), status.words) for status in Status)]
+_STATUSES = [("", "All"), *((status.name.lower(), status.words.capitalize()) for status in Status)]
 
 
 class HistoryForm(ListForm):
@@ -35,7 +37,7 @@ class HistoryForm(ListForm):
 
     status = forms.ChoiceField(required=False, choices=[*_STATUSES, (REFUSED, "Refused before sending")])
     key = forms.ChoiceField(required=False)
-    model = forms.ChoiceField(required=False)
+    model = forms.CharField(required=False, widget=forms.Select)
     user = forms.CharField(required=False, max_length=512, label="End user", strip=False)
     tag = forms.CharField(
         required=False, max_length=600, strip=False, widget=forms.TextInput(attrs={"placeholder": "team=blue"})
@@ -45,9 +47,10 @@ class HistoryForm(ListForm):
 
     def __init__(self, account: Account, data: Any) -> None:
         super().__init__(data)
-        models = LanguageModel.objects.values_list("pk", "pk")
+        month, asked = ranges.preset("30d", pool.database_time()), data.get("model") or ""
+        used = {group.value for group, _ in figures.read_groups(account, month.since, month.until, figures.MODEL)}
         self.fields["key"] = spender_field(account)
-        self.field("model").choices = [("", "All models"), *models]
+        self.field("model").widget.choices = [("", "All models"), *((each, each) for each in sorted({*used, asked} - {""}))]
 
     def clean_tag(self) -> tuple[str, str] | None:
         """Return the name and the value, which may have an equals sign."""
