@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import pairwise
+from itertools import chain, pairwise
 
 _FREE_ROOM = 56  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.4, 13, 8
@@ -105,9 +105,11 @@ def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     best = frontier(data)
     low = min(max(int(min(datum.y for datum in data) // 10) * 10, 0), 90)  # the y axis begins at the multiple of ten below all
     y = _linear(low, 100, frame.bottom, frame.top)
-    points = _labelled([replace(_unlabelled(each, scale, y), is_best=index in best) for index, each in enumerate(data)], frame)
+    bare = [replace(_unlabelled(each, scale, y), is_best=index in best) for index, each in enumerate(data)]
+    corners = _corners([bare[index] for index in best], frame)
+    points = _labelled(bare, corners, frame)
     y_ticks = [Tick(round(y(value), 1), str(value)) for value in range(low, 101, 20 if low < 40 else 10)]
-    return Plot(frame, points, ticks, y_ticks, line=_steps([points[index] for index in best], frame))
+    return Plot(frame, points, ticks, y_ticks, line=" ".join(f"{left},{top}" for left, top in corners))
 
 
 def history_plot(days: Sequence[tuple[date, int]], frame: Frame) -> Plot:
@@ -138,10 +140,10 @@ def frontier(data: Sequence[Datum]) -> list[int]:
     return best
 
 
-def _steps(points: Sequence[Point], frame: Frame) -> str:
-    """Return a line that goes right from each point and up to the next one, and then to the edge."""
-    corners = [f"{point.left},{before.top} {point.left},{point.top}" for before, point in pairwise([points[0], *points])]
-    return f"{' '.join(corners)} {frame.right},{points[-1].top}"
+def _corners(points: Sequence[Point], frame: Frame) -> list[tuple[float, float]]:
+    """Return the corners of a line that goes right from each point and up to the next one, and then to the edge."""
+    steps = [((point.left, before.top), (point.left, point.top)) for before, point in pairwise([points[0], *points])]
+    return [*chain.from_iterable(steps), (frame.right, points[-1].top)]
 
 
 def _linear(low: float, high: float, start: float, end: float) -> Scale:
@@ -174,11 +176,12 @@ def _unlabelled(datum: Datum, x: Scale, y: Scale) -> Point:
     return Point(datum, left, top, label_left=left, label_top=top - _GAP, anchor="middle", has_room=False)
 
 
-def _labelled(points: Sequence[Point], frame: Frame) -> list[Point]:
-    """Place the labels, those of the frontier and of high points first. A label that would overlap another has no room."""
+def _labelled(points: Sequence[Point], corners: Sequence[tuple[float, float]], frame: Frame) -> list[Point]:
+    """Place the labels, those of the frontier and of high points first. One that crosses another or the line has no room."""
     taken = [
         (each.left - each.radius, each.top - each.radius, each.left + each.radius, each.top + each.radius) for each in points
     ]
+    taken += [(left, min(top, to_top), right, max(top, to_top)) for (left, top), (right, to_top) in pairwise(corners)]
     placed: dict[int, Point] = {}
     for number, point in sorted(enumerate(points), key=lambda each: (not each[1].is_best, each[1].top)):
         others = [box for index, box in enumerate(taken) if index != number]
