@@ -3,6 +3,7 @@
 import gzip
 import re
 from datetime import timedelta
+from itertools import pairwise
 from math import fsum
 from urllib.parse import parse_qsl, urlencode
 
@@ -624,20 +625,41 @@ def test_models_that_cannot_be_called_are_drawn_hollow_and_say_so(listed):
     assert chart.count(" waiting") == chart.count(", not available now</title>") == 2
 
 
+def label_boxes(chart):
+    """Return left, top, right and bottom of each label that is shown."""
+    boxes = []
+    for x, y, anchor, name in re.findall(
+        r'class="point(?: best)?" .*?<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', chart
+    ):
+        width = 6 * len(name)
+        left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
+        boxes.append((left, float(y) - 9, left + width, float(y)))
+    return boxes
+
+
+def test_the_line_crosses_no_label(db):
+    for number, (price, quality) in enumerate([("1", 60.0), ("5", 90.0), ("7", 90.4), ("10", 90.8), ("6", 90.2), ("8", 90.5)]):
+        model = {"name": f"A model {number}", "input": price, "output": price}
+        list_model(f"acme/m{number}", rank=number + 1, quality=quality, model=model)
+    show()
+    chart = drawing(html(get()), "for-wide", 0)
+    [line] = re.findall(r'<polyline points="([^"]+)"', chart)
+    corners = [tuple(map(float, pair.split(","))) for pair in line.split()]
+    labels = label_boxes(chart)
+    assert len(labels) >= 2
+    for (left, low), (right, high) in pairwise(corners):
+        assert not any(box[0] < right and left < box[2] and box[1] < low and high < box[3] for box in labels)
+
+
 @pytest.mark.parametrize("frame", ["for-wide", "for-narrow"])
 def test_chart_labels_do_not_overlap(db, frame):
     for number in range(40):
         list_model(f"acme/m{number}", rank=number + 1, quality=80.0 + number % 7, model={"name": f"A model called {number}"})
     show()
     chart = drawing(html(get()), frame, 0)
-    shown = re.findall(r'class="point(?: best)?" .*?<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', chart)
-    assert 0 < len(shown) < 40
+    boxes = label_boxes(chart)
+    assert 0 < len(boxes) < 40
     assert chart.count("A model called") == 2 * 40  # each has its title, and its label for hovering
-    boxes = []
-    for x, y, anchor, name in shown:
-        width = 6 * len(name)
-        left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
-        boxes.append((left, float(y) - 9, left + width, float(y)))
     for number, one in enumerate(boxes):
         for other in boxes[number + 1 :]:
             assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
@@ -675,6 +697,10 @@ def test_shown_source_is_credited_with_its_licence(listed, settings):
     assert "by ARTIFICIAL_ANALYSIS" in page
     assert 'href="https://artificialanalysis.ai"' in page
     assert "a-key" not in page
+
+
+def test_the_method_names_no_file(listed):
+    assert "docs/" not in text(get())
 
 
 def test_method_shows_the_weights_in_force(listed, settings):
@@ -756,6 +782,12 @@ def test_every_sum_of_an_explanation_gives_its_result(scored):
     assert steps["Confidence"][1] == f"{entry.confidence:.2f}"
     assert steps["Coverage"] == ("1 ÷ 1", "1.00")
     assert steps["Speed"] == ("", "")
+
+
+def test_each_landmark_of_a_model_has_a_name_of_its_own(scored):
+    names = re.findall(r'<(?:section|nav|div)[^>]* aria-label(?:ledby)?="([^"]+)"', html(get("/rankings/acme/best")))
+    assert "scores" in names
+    assert len(names) == len(set(names))
 
 
 def test_explanation_shows_what_each_source_says(scored):
