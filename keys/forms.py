@@ -18,7 +18,7 @@ from gateway_project.text import number_fields
 from keys import summaries
 from keys.limits import rate_limits
 from keys.models import MODELS_MAX, RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
-from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingPeriod, SpendingType, find_flaws
+from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingType, find_flaws
 
 SECRET_CHARACTERS_MAX = 200
 NO_LIMIT = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
@@ -27,8 +27,7 @@ TYPES = [
     (SpendingType.FIXED.value, "One-time limit"),
     (SpendingType.RECURRING.value, "Limit that resets"),
 ]
-_PERIODS = [(str(name), capfirst(period.resets)) for name, period in PERIODS.items()]
-_PERIOD = SpendingPeriod.MONTHLY.value  # where nothing was chosen yet
+_PERIODS = [(str(name), capfirst(period.resets)) for name, period in reversed(PERIODS.items())]  # a month first
 _FLAWS = {
     Flaw.NO_AMOUNT: ("spending_limit", "Enter the amount that the key can spend."),
     Flaw.NO_PERIOD: ("spending_period", "Choose when the limit resets."),
@@ -57,7 +56,7 @@ class LimitForm(forms.Form):
         label="Amount in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="For example, 5 or 12.50."
     )
     spending_period = forms.ChoiceField(
-        label="Resets", choices=_PERIODS, initial=_PERIOD, required=False, help_text="Only for a limit that resets."
+        label="Resets", choices=_PERIODS, required=False, help_text="Only for a limit that resets."
     )
 
     @staticmethod
@@ -65,7 +64,7 @@ class LimitForm(forms.Form):
         return {
             "spending_type": key.spending_type or NO_LIMIT,
             "spending_limit": key.spending_limit_cents,
-            "spending_period": key.spending_period or _PERIOD,
+            "spending_period": key.spending_period or "",
         }
 
     def clean(self) -> Any:
@@ -121,10 +120,9 @@ class DetailsForm(forms.Form):
         if self.key and name == self.key.name:
             return name
         named = ApiKey.objects.filter(account=self.for_account, name__iexact=name, revoked_at=None)
-        if self.key:
-            if named.exclude(pk=self.key.pk).exists():
-                raise forms.ValidationError("Another key has this name.")
-        elif named.exists():
+        if self.key and named.exclude(pk=self.key.pk).exists():
+            raise forms.ValidationError("Another key has this name.")
+        if not self.key and named.exists():
             raise forms.ValidationError(
                 "A key with this name already exists. If you just created it, its secret was shown then, only once."
             )

@@ -91,9 +91,8 @@ def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context:
     except (OSError, SMTPException, mail.NoMailServer, errors.RateLimitExceeded) as error:
         is_limited = isinstance(error, errors.RateLimitExceeded)
         repeated = _refused.count(str(error)) if is_limited else 0
-        facts = {"user": email, "repeated": repeated}
         level = logging.INFO if repeated is None else logging.ERROR
-        logger.log(level, "a mail to %s could not be sent: %s", email, error, extra=facts)
+        logger.log(level, "a mail to %s could not be sent: %s", email, error, extra={"user": email, "repeated": repeated})
         raise NotSent(str(error) if is_limited else "the mail server did not take it") from None
 
 

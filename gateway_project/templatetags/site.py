@@ -54,4 +54,4 @@ register.simple_tag(lambda: settings.SIGN_UP and settings.SENDS_MAIL, name="may_
 def share_card(context: Context, title: str, description: str) -> dict[str, Any]:
     """Return the tags that search engines and links in other places show. Picture and ``canonical_path`` need a known host."""
     path = context.get("canonical_path")
-    return {"title": title, "description": description, "host": hosts.configured_base_url(), "path": path}
+    return {"title": title, "description": description, "host": hosts.configured_url(settings.GATEWAY_BASE_HOST), "path": path}

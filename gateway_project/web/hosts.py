@@ -38,12 +38,8 @@ def base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{settings.GATEWAY_BASE_HOST or request.get_host()}"
 
 
-def configured_base_url() -> str:
-    """Return what ``base_url`` does without a request, for pages that are the same for everybody; "" if no host is set."""
-    return configured_url(settings.GATEWAY_BASE_HOST)
-
-
 def configured_url(host: str) -> str:
+    """Return the address of a configured host, for what is the same for everybody; "" if none is set."""
     return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}" if host else ""
 
 
@@ -53,7 +49,7 @@ class NoBaseHost(Exception):
 
 def mailed_base_url(request: HttpRequest) -> str:
     """Return what links in mails begin with: the configured host, or a developer machine's own. Raises NoBaseHost."""
-    if configured := configured_base_url():
+    if configured := configured_url(settings.GATEWAY_BASE_HOST):
         return configured
     host = request.get_host()
     if split_domain_port(host)[0] not in settings.LOCAL_HOSTS:
