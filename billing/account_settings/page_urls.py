@@ -7,6 +7,7 @@ urlpatterns = [
     path("close/", pages.close_account, name="close-account"),
     path("close/undo/", pages.undo_closing, name="undo-closing"),
     path("emails/", pages.change_emails, name="emails"),
+    path("name/", pages.rename, name="rename-account"),
     path("export/", pages.export_data, name="export"),
     path("export/<uuid:export_id>.zip", pages.download_export, name="export-file"),
     path("activity/", pages.show_activity, name="activity"),

@@ -36,22 +36,27 @@ _ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") 
 _DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in activity.Doer]
 _KEY_MAX = 2**63 - 1
 
+EmailForm = forms.modelform_factory(EmailChoice, fields=EMAILS)
+NameForm = forms.modelform_factory(Account, fields=["name"])
+
 
 @plain_page(Permission.SEE_SETTINGS)
 def show(request: HttpRequest, account: Account) -> HttpResponse:
-    context = {
-        "account_id": account.pk,
-        "opened_at": account.created_at,
-        "is_active": account.is_active,
-        "closing": lifecycle.find_open_closing(account),
-    }
-    return render(request, "settings/overview.html", context)
+    return render(request, "settings/overview.html", {"account": account, "closing": lifecycle.find_open_closing(account)})
 
 
-class EmailForm(forms.ModelForm):  # type: ignore[type-arg]
-    class Meta:
-        model = EmailChoice
-        fields = EMAILS
+@form_page(Permission.SEE_SETTINGS)
+def rename(request: HttpRequest, account: Account) -> HttpResponse:
+    """Give the account another name. Documents that were issued keep the former one."""
+    before, form = account.name, NameForm(request.POST if request.method == "POST" else None, instance=account)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            Account.objects.filter(pk=account.pk).update(name=account.name)
+            names: dict[str, Any] = {"before": {"name": before}, "after": {"name": account.name}}
+            log.record(request, Activity.Act.CHANGED, account, "Renamed the account.", **names)
+        messages.success(request, f"The account is now {account.name}.")
+        return redirect("settings")
+    return render(request, "settings/rename.html", {"form": form})
 
 
 @form_page(Permission.SEE_SETTINGS)
@@ -94,8 +99,7 @@ def export_data(request: HttpRequest, account: Account) -> HttpResponse:
 def download_export(request: HttpRequest, account: Account, export_id: UUID) -> HttpResponseBase:
     export = get_object_or_404(account.exports, pk=export_id, state=exports.State.READY)
     file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
-    parts = exports.read_parts(export)
-    return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the export")
+    return downloads.respond(exports.read_parts(export), **file, downloader=f"user {request.user.pk}", subject="the export")
 
 
 # --- Closing the account -----------------------------------------------------------------------------------------

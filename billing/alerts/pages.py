@@ -91,8 +91,7 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
         with transaction.atomic():
             before = {"threshold": locks.lock_account(account.pk).warning_threshold_cents}
             Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents)
-            act = Activity.Act.THRESHOLD_SET
-            log.record(request, act, account, summary, account_id=account.pk, before=before, after=after)
+            log.record(request, Activity.Act.THRESHOLD_SET, account, summary, before=before, after=after)
         messages.success(request, summary)
         return redirect("alerts")
     return render(request, "alerts/threshold.html", {"form": form})
@@ -126,8 +125,7 @@ def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 
 
 def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *, is_rotated: bool = False) -> HttpResponse:
-    context = {"url": endpoint.url, "id": endpoint.pk, "secret": secret, "is_rotated": is_rotated}
-    return render(request, "alerts/secret.html", context)
+    return render(request, "alerts/secret.html", {"endpoint": endpoint, "secret": secret, "is_rotated": is_rotated})
 
 
 @plain_page(Permission.MANAGE_WEBHOOKS)

@@ -185,8 +185,7 @@ def _sign_up(request: HttpRequest, key: str, invitation: Invitation) -> HttpResp
     user: AbstractBaseUser = User(email=invitation.email)
     form: Any = SetPasswordForm(user, request.POST if request.method == "POST" else None)
     if not form.is_valid():
-        context = {**_context(key, invitation), "form": form, "here": _here(key)}
-        return render(request, "members/choose_password.html", context)
+        return render(request, "members/choose_password.html", {**_context(key, invitation), "form": form, "here": _here(key)})
     form.save(commit=False)  # hashes, outside of any transaction
     invitations.sign_up(request, key, user.password)
     messages.success(request, f"You are a member of {invitation.account.name}. Sign in to see it.")

@@ -37,8 +37,7 @@ def leads_to_processor(view: Page) -> Page:
 
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         processor = configuration.processor()
-        origin = processor.page_origin if processor else "'self'"
-        return csp_update({"form-action": [origin]})(view)(request, *args, **kwargs)
+        return csp_update({"form-action": [processor.page_origin if processor else "'self'"]})(view)(request, *args, **kwargs)
 
     return functools.wraps(view)(page)
 
@@ -59,9 +58,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     notes = summaries.notes_by_payment(account)
     context = {
         "form": form if processor else None,
-        "balance_nanos": account.balance_nanos,
-        "is_empty": account.available_nanos <= 0,
-        "is_owed": account.balance_nanos < 0,
+        "account": account,
         "page": page,
         "payments": [summaries.summarize(payment, notes.get(str(payment.pk), [])) for payment in page],
         "details": BillingDetails.objects.filter(account=account).first(),
@@ -178,8 +175,7 @@ def change_details(request: HttpRequest, account: Account) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             saved = form.save()
-            summary = "Changed the billing details."
-            log.record(request, Activity.Act.BILLING_CHANGED, saved, summary, account_id=account.pk, after=form.cleaned_data)
+            log.record(request, Activity.Act.BILLING_CHANGED, saved, "Changed the billing details.", after=form.cleaned_data)
         messages.success(request, "Billing details saved. New receipts show them.")
         return redirect("billing")
     return render(request, "billing/details.html", {"form": form})

@@ -74,8 +74,7 @@ class CodeForm(AuthenticateForm):
         # Someone else may have read it.
         logger.warning("a code of %s was tried a second time", self.user.email, extra={"user": self.user.email})
         if settings.SENDS_MAIL:
-            link = hosts.mailed_page("password", "the page Password of the dashboard")
-            mails.send(self.user.email, "code_used_again", link=link)
+            mails.send(self.user.email, "code_used_again", link=hosts.mailed_page("password", "the page Password"))
         raise forms.ValidationError("This code was already used. Wait for the next one.")
 
 

@@ -154,10 +154,9 @@ def notify_of_sign_in(request: HttpRequest, user: User) -> None:
     now = pool.database_time()
     if not settings.SENDS_MAIL or now - user.date_joined < NEW_USER_TIME:
         return
-    address = client_address(request) or "an unknown address"
     browser = devices.describe_browser(request.META.get("HTTP_USER_AGENT", ""))
-    page, facts = reverse("usersessions_list"), {"at": now, "address": address, "browser": browser}
-    send_path(request, user.email, "signed_in", page, cause=Cause.SECURITY, **facts)
+    facts = {"at": now, "address": client_address(request) or "an unknown address", "browser": browser}
+    send_path(request, user.email, "signed_in", reverse("usersessions_list"), cause=Cause.SECURITY, **facts)
 
 
 def notify(user: User, change: str) -> None:

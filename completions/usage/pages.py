@@ -168,8 +168,7 @@ def download_usage(request: HttpRequest, account: Account) -> HttpResponseBase:
 def download_focus(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the usage of each day in FOCUS columns."""
     query, names = Query.of(request.GET, pool.database_time()), _key_names(account)
-    lines = files.write_focus(account, query.shown, query.grouping, names)
-    return _download(request, account, query, "focus.csv", lines)
+    return _download(request, account, query, "focus.csv", files.write_focus(account, query.shown, query.grouping, names))
 
 
 def _download(

@@ -85,6 +85,7 @@ OWNERS = [
     "/dashboard/settings/",
     "/dashboard/settings/activity/",
     "/dashboard/settings/emails/",
+    "/dashboard/settings/name/",
     "/dashboard/settings/export/",
     "/dashboard/settings/close/",
     "/dashboard/support-requests/",

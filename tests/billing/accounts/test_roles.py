@@ -90,6 +90,7 @@ CASES = {
     "close-account": Case("settings/close/", OWNS, post=200),
     "undo-closing": Case("settings/close/undo/", OWNS, get=405, post=302),  # it is not closed
     "emails": Case("settings/emails/", OWNS, post=302, form={"receipts": "on"}, writes=True),
+    "rename-account": Case("settings/name/", OWNS, post=302, form={"name": "Renamed"}, writes=True),
     "activity": Case("settings/activity/", OWNS),
     "activity-csv": Case("settings/activity.csv", OWNS),
     "members": Case("members/"),
