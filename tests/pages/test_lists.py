@@ -195,6 +195,21 @@ def test_a_long_name_is_cut_to_one_line_and_whole_in_its_title_and_on_focus(open
     assert link.bounding_box()["height"] > 2 * height
 
 
+def test_a_phone_shows_every_figure_of_a_row_beside_its_name(open_page, alice):
+    User.objects.create_superuser("root@example.org", factories.PASSWORD)
+    fill(alice, [1])
+    page = open_page(**PHONE)
+    sign_in(page, "root@example.org", "/admin/billing/ledgerentry/")
+    row = page.locator("#result_list tbody").get_by_role("row").first
+    expect(row.get_by_role("cell")).not_to_have_count(0)
+    for cell in row.get_by_role("cell").all():
+        box = cell.bounding_box()
+        assert box["x"] + box["width"] <= PHONE["viewport"]["width"], cell.inner_text()
+    name = row.locator(".field-amount").evaluate("cell => getComputedStyle(cell, '::before').content")
+    assert name == '"Amount"'
+    look(page, "list-phone")
+
+
 def test_a_list_leads_only_to_pages_that_staff_may_view(alice):
     fill(alice, range(1))
     reader = signed_in(make_staff("reader@example.org", ["completions.view_completion"]))

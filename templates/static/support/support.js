@@ -1,5 +1,5 @@
 // Mends what Django's scripts add to a page: a name on an icon, which screen readers read only where it has a role, and fields
-// with a search, which have no name of their own.
+// with a search, which have no name of their own. Labels the cells of a list, for phones.
 "use strict";
 
 window.addEventListener("load", () => {
@@ -15,5 +15,20 @@ function nameSearches() {
     label.id ||= `${field.id}_label`;
     box.setAttribute("aria-labelledby", `${label.id} ${box.getAttribute("aria-labelledby")}`);
     box.querySelector("[role=textbox]")?.setAttribute("aria-labelledby", label.id);
+  }
+}
+
+// A phone shows the cells of a row as blocks, which would lose their meaning as a table: hence the explicit roles.
+const list = document.getElementById("result_list");
+if (list) {
+  const heads = [...list.tHead.rows[0].cells];
+  const setRole = (elements, role) => { for (const each of elements) each.setAttribute("role", role); };
+  setRole([list], "table");
+  setRole([list.tHead, ...list.tBodies], "rowgroup");
+  setRole(list.rows, "row");
+  setRole(heads, "columnheader");
+  for (const cell of list.querySelectorAll("tbody :is(td, th)")) {
+    setRole([cell], cell.matches("th") ? "rowheader" : "cell");
+    cell.dataset.label = heads[cell.cellIndex].textContent.trim();
   }
 }
