@@ -280,7 +280,11 @@ class Proof(Protocol):
     """Proves to a provider who asks: an access key that expires, or a signer."""
 
     @property
-    def secret(self) -> str: ...
+    def secrets(self) -> tuple[str, ...]: ...
+
+    @property
+    def hint(self) -> str:
+        """Return words that may explain why a provider does not accept it."""
 
     def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
         """Return the headers that prove it for exactly this request."""

@@ -171,8 +171,8 @@ def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpr
     status = provider_error.meant_status(status)
     location = response.header("location") if 300 <= response.status < 400 else ""
     words = f"it redirects to {location}" if location else provider_error.reason
-    words = (words or f"no reason given ({_kind(response, body)})") + _clock_words(status, response)
-    reason, kept_reason = _reasons(call, words, response.status, "provider %s answered %s: %s", response.status)
+    words, hint = words or f"no reason given ({_kind(response, body)})", _hint(call, status, response)
+    reason, kept_reason = _reasons(call, words, response.status, "provider %s answered %s: %s", response.status, hint)
     waits = response.header("retry-after") or _whole_seconds(response.header("retry-after-ms")) or wait_seconds
     wait = int(waits) if waits.isascii() and waits.isdigit() and len(waits) < 10 else None  # no date: clocks differ
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
@@ -202,9 +202,9 @@ def _whole_seconds(milliseconds: str) -> str:
 
 def _without_credential(call: Call, reason: str) -> ProviderFailed:
     """Return the failure of a request that was not sent, because nothing could be shown with it."""
-    reason, kept_reason = _reasons(call, reason, None, "provider %s was not asked (%s): %s", "no credential")
-    refusal = base.NO_CREDENTIAL, reason
-    return ProviderFailed(base.refusing(), provider_worked=False, key_refusal=refusal, reason=kept_reason)
+    reason = _printable(call, reason)[:_MESSAGE_CHARACTERS_MAX]
+    logs.report_failure(logger, "provider %s was not asked, without a credential: %s", call.route.provider_slug, reason)
+    return ProviderFailed(base.refusing(), provider_worked=False, key_refusal=(base.NO_CREDENTIAL, reason), reason=reason)
 
 
 def _is_renewed(call: Call) -> bool:
@@ -233,15 +233,15 @@ def _caller_param(call: Call, param: str) -> str | None:
     return name + rest if name in call.request.fields else None
 
 
-def _clock_words(status: int, response: http.BegunResponse) -> str:
-    """Return how wrong our clock is by that of a provider that does not accept our key: signatures and keys have times."""
-    try:
-        theirs = parsedate_to_datetime(response.header("date")).timestamp() if status in (401, 403) else 0.0
-    except ValueError:
+def _hint(call: Call, status: int, response: http.BegunResponse) -> str:
+    """Return what may be wrong with a key that a provider does not accept: our clock by its own, or what is signed for."""
+    if status not in (401, 403):
         return ""
-    minutes = round((time.time() - theirs) / 60)
-    if not theirs or abs(minutes) < _CLOCK_MINUTES:
-        return ""
+    minutes = 0
+    with suppress(ValueError):
+        minutes = round((time.time() - parsedate_to_datetime(response.header("date")).timestamp()) / 60)
+    if abs(minutes) < _CLOCK_MINUTES:
+        return call.head.proof.hint if call.head.proof else ""
     return f" (the clock of this host is {abs(minutes)} minutes {'ahead of' if minutes > 0 else 'behind'} the provider's)"
 
 
@@ -254,12 +254,13 @@ def _kind(response: http.BegunResponse, body: bytes) -> str:
     return f"{described}: {page_title}" if page_title else described
 
 
-def _reasons(call: Call, words: str, status: int | None, line: str, ended: object) -> tuple[str, str]:
+def _reasons(call: Call, words: str, status: int | None, line: str, ended: object, hint: str = "") -> tuple[str, str]:
     """Log a provider's words. Return them as staff see them, on one line of bounded length without keys; and as they are kept.
 
+    ``hint``: our own words, which follow whole.
     The log has nothing of a 401, which is about our key: some providers repeat a part of it.
     """
-    reason = _printable(call, words)[:_MESSAGE_CHARACTERS_MAX]
+    reason = _printable(call, words)[: _MESSAGE_CHARACTERS_MAX - len(hint)] + hint
     kept_reason = _without_quotations(call, reason)
     logged = "its words are shown with the completion" if status == HTTPStatus.UNAUTHORIZED else kept_reason
     logs.report_failure(logger, line, call.route.provider_slug, ended, logged)
@@ -269,7 +270,7 @@ def _reasons(call: Call, words: str, status: int | None, line: str, ended: objec
 def _printable(call: Call, text: str) -> str:
     one_line = " ".join(text[:_READ_CHARACTERS_MAX].split())
     printable = "".join(character for character in one_line if character.isprintable())
-    return masking.mask_keys(printable, call.head.proof.secret if call.head.proof else call.route.api_key)
+    return masking.mask_keys(printable, *(call.head.proof.secrets if call.head.proof else (call.route.api_key,)))
 
 
 _QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")

@@ -37,11 +37,11 @@ _VENDOR = re.compile(r"^(?:(?:us|eu|apac|ap|jp|au|ca|global)\.)?[a-z0-9]+\.(?=[a
 _VERSION = re.compile(r"(?:-v\d+)?(?::\d+)?$|@[\w.-]+$")
 
 
-def mask_keys(text: str, api_key: str) -> str:
+def mask_keys(text: str, *ours: str) -> str:
     """Mask API keys, ours and what looks like one, also where the provider shows a part of it."""
-    if api_key:
-        text = re.sub(re.escape(api_key), MASK, text, flags=re.IGNORECASE)
-        text = re.sub(rf"(?<![\w-]){re.escape(api_key[:6])}[\w-]*(?:\*+|\.{{2,}}|…)[\w*-]*", MASK, text, flags=re.IGNORECASE)
+    for key in filter(None, ours):
+        text = re.sub(re.escape(key), MASK, text, flags=re.IGNORECASE)
+        text = re.sub(rf"(?<![\w-]){re.escape(key[:6])}[\w-]*(?:\*+|\.{{2,}}|…)[\w*-]*", MASK, text, flags=re.IGNORECASE)
     return _KEYS.sub(MASK, text)
 
 

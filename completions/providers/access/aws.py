@@ -28,6 +28,14 @@ class Signer(msgspec.Struct, frozen=True):
     region: str
     service: str
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return self.secret, self.session_secret or ""
+
+    @property
+    def hint(self) -> str:
+        return f" (signed for {self.service} in {self.region})"
+
     def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
         request = AWSRequest(method=method, url=url, data=body)
         credentials = Credentials(self.access_key, self.secret, self.session_secret)

@@ -63,7 +63,7 @@ def is_fetched(auth: Mapping[str, str], api_key: str) -> bool:
 def _url(base_url: str, path: str, access: Mapping[str, Any], model: str) -> str:
     address = f"{base_url}{path}"
     if query := access.get("query"):
-        address = f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
+        address = f"{address}{'&' if '?' in address else '?'}{urlencode(query, quote_via=quote)}"
     return address.replace("{model}", quote(model, safe="@")) if "{model}" in address else address
 
 
