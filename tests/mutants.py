@@ -1774,3 +1774,37 @@ mutant(
     code("completions.charging.recovery.drains:_drain_files", "path.unlink(missing_ok=True)", "pass"),
     f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
 )
+
+
+# --- Credentials of clouds ---------------------------------------------------------------------------------------------
+
+KEEPER = "completions/providers/access/test_keeper.py"
+
+mutant(
+    "a_refused_credential_is_not_renewed",
+    "A credential that was withdrawn early fails requests until it would have expired.",
+    code("completions.providers.exchange:_is_renewed", "credential.renew(proof)", "False"),
+    "completions/providers/access/test_aws.py::test_a_session_that_was_withdrawn_is_replaced_by_the_next_one",
+)
+mutant(
+    "requests_do_not_wait_for_a_renewal",
+    "Of many requests whose credential was refused at once, all but one fail.",
+    code(
+        "completions.providers.access.keeper:Keeper.renew",
+        "lambda: self._proof != refused or not self._is_busy",
+        "lambda: True",
+    ),
+    f"{KEEPER}::test_a_refused_credential_is_renewed_once_for_all_whose_requests_were_refused",
+)
+mutant(
+    "refused_credentials_are_renewed_without_end",
+    "Each request that a provider refuses fetches another credential.",
+    code("completions.providers.access.keeper:Keeper.renew", "now >= self._forced_at + _FORCED_SECONDS", "True"),
+    f"{KEEPER}::test_a_successor_that_is_refused_too_is_not_replaced_at_once",
+)
+mutant(
+    "a_session_is_told",
+    "What AWS repeats of a session is kept with the completion, and logged.",
+    code("completions.providers.access.aws:Signer.secrets", "self.session_secret or", ""),
+    "completions/providers/access/test_aws.py::test_what_aws_repeats_of_a_session_is_kept_nowhere",
+)

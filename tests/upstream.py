@@ -126,12 +126,15 @@ def streamed(*contents: str) -> list[Any]:
 
 @dataclass
 class Received:
-    """A received request. ``played`` counts the steps of its script; ``disconnected`` is set when its peer disconnects."""
+    """A received request. ``raw`` is its body as it came, ``played`` counts the steps of its script; ``disconnected`` is set
+    when its peer disconnects.
+    """
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
     connection: int
+    raw: bytes = b""
     played: int = 0
     disconnected: threading.Event = field(default_factory=threading.Event)
 
@@ -237,7 +240,7 @@ class Upstream:
             name, _, value = header.decode().partition(":")
             headers[name.lower()] = value.strip()
         body = reader.read(int(headers.get("content-length", 0)))
-        return Received(line.split()[1].decode(), headers, json.loads(body or b"{}"), number)
+        return Received(line.split()[1].decode(), headers, json.loads(body or b"{}"), number, body)
 
     def _play(self, script: Script, connection: socket.socket, received: Received) -> bool:
         """Play the script. Return whether the connection may serve another request."""
