@@ -177,7 +177,9 @@ def test_a_certificate_that_is_not_accepted_is_told(large, tmp_path):
     Provider.objects.update(base_url=f"https://127.0.0.1:{listener.port}/v1")
 
     def answer_without_tls(connection: Any) -> None:
-        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     listener.serve = answer_without_tls
     assert "it does not speak TLS at this port" in wrong()[0]
