@@ -4,8 +4,8 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -127,7 +127,8 @@ def post(
         call.request.body.release()  # nothing may keep its parts now: the wait for the provider may take minutes
         call.opened_seals.clear()
         if target.credential is not None:
-            head.proof = target.credential.proof()
+            with _idle_provider():
+                head.proof = target.credential.proof()
             headers.update(head.proof.headers("POST", url, body))
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
     except http.OutboundError as error:
@@ -208,9 +209,21 @@ def _without_credential(call: Call, reason: str) -> ProviderFailed:
 
 
 def _is_renewed(call: Call) -> bool:
-    """Return whether a credential that was refused has a successor, to be tried once. One that probes a refusal has none."""
+    """Return whether a credential that was refused has a successor, to be tried once: not by what probes a refused key."""
     credential, proof = call.route.target.credential, call.head.proof
-    return bool(credential and proof and not call.route.is_key_refused and credential.renew(proof))
+    if not (credential and proof):
+        return False
+    with _idle_provider():
+        return credential.renew(proof) and not call.route.is_key_refused  # the next probe shows the successor
+
+
+@contextmanager
+def _idle_provider() -> Iterator[None]:
+    """Wait in it while no provider is at work: a client that leaves owes nothing."""
+    try:
+        yield
+    except http.Interrupted as error:
+        raise interruption(error, provider_worked=False) from error
 
 
 def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
