@@ -107,11 +107,7 @@ class Client:
         own = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "model-gateway"}
         self._headers = {**own, **(headers or {})}
         self._deadline = time.monotonic() + RUN_SECONDS
-        self._session = requests.Session()
-        self._session.trust_env = False  # no proxy, no ~/.netrc
-        for scheme in ("http", "https"):
-            self._session.mount(f"{scheme}://", _Adapter())
-        self._session.auth = lambda request: request  # without one, requests would send a password that is in the URL
+        self._session = open_session()
 
     def close(self) -> None:
         self._session.close()
@@ -157,6 +153,16 @@ class Client:
             except (OSError, urllib3.exceptions.HTTPError, zlib.error) as error:  # their texts repeat the address, and more
                 raise FetchFailed(url, _reason(error), is_retryable=True) from None
         raise FetchFailed(url, f"redirects more than {self._redirects_max} times")
+
+
+def open_session() -> requests.Session:
+    """Return a session that connects to permitted addresses alone, and that goes by nothing of the environment."""
+    session = requests.Session()
+    session.trust_env = False  # no proxy, no ~/.netrc
+    for scheme in ("http", "https"):
+        session.mount(f"{scheme}://", _Adapter())
+    session.auth = lambda request: request  # without one, requests would send a password that is in the URL
+    return session
 
 
 def _read(url: str, response: requests.Response, *, is_conditional: bool) -> Document | None:

@@ -10,6 +10,7 @@ from google.auth.transport.requests import Request
 from google.oauth2 import service_account
 
 from completions.providers.access.keeper import Bearer, Fetch, Fetched
+from gateway_project.net import background_http
 
 _SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 
@@ -20,14 +21,17 @@ def make_fetch(auth: Mapping[str, str], key: str) -> Fetch:
     They look at GOOGLE_APPLICATION_CREDENTIALS, which may name a file of workload identity, then ask the metadata server:
     https://cloud.google.com/docs/authentication/application-default-credentials.
     """
-    if key:
+    session = None
+    if key:  # whose token_uri anybody may have written: no redirect, no private address
+        session = background_http.open_session()
+        session.max_redirects = 0
         read: Any = service_account.Credentials.from_service_account_info  # without types
         credentials = read(json.loads(key), scopes=_SCOPES)
     else:
         credentials, _ = google.auth.default(scopes=_SCOPES)
 
     def fetch() -> Fetched:
-        credentials.refresh(Request())
+        credentials.refresh(Request(session))
         expires_at = credentials.expiry.replace(tzinfo=UTC)
         return Fetched.until_expiry(Bearer(credentials.token), (expires_at - datetime.now(UTC)).total_seconds())
 

@@ -1,11 +1,18 @@
 """Requests whose credential is fetched or renewed while somebody waits. Credentials themselves: ``access``."""
 
+import json
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from msgspec import structs
 
 from completions.providers import ADAPTERS
+from completions.providers.access import google
 from completions.providers.access.keeper import Bearer
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import schema
@@ -62,3 +69,45 @@ def test_a_refused_credential_is_renewed_also_for_the_next_probe(upstream):
     probe = failed(upstream, credential, is_key_refused=True)
     assert (probe.kind, probe.key_refusal[0]) == (FailureKind.ROUTE_UNUSABLE, 401)
     assert credential.renewals == 2
+
+
+def service_account(token_uri: str) -> str:
+    pem = rsa.generate_private_key(65_537, 2_048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    fields = {"type": "service_account", "client_email": "a@b.example", "token_uri": token_uri}
+    return json.dumps({**fields, "private_key": pem.decode()})
+
+
+@pytest.fixture
+def redirecting() -> Iterator[tuple[str, list[str]]]:
+    """A server that leads elsewhere, to itself: its address, and the methods of its requests."""
+    methods: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            methods.append(self.command)
+            self.send_response(302)
+            self.send_header("Location", "/latest/meta-data")
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/token", methods
+        server.shutdown()
+
+
+def test_the_token_uri_of_a_service_account_leads_to_no_other_address(redirecting, settings):
+    token_uri, methods = redirecting
+    fetch = google.make_fetch({"type": "google"}, service_account(token_uri))
+    with pytest.raises(Exception, match="Exceeded 0 redirects"):
+        fetch()
+    settings.PRIVATE_UPSTREAMS = []
+    with pytest.raises(Exception, match="is at a private address"):
+        google.make_fetch({"type": "google"}, service_account(token_uri))()
+    assert methods == ["POST"]
