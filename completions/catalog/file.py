@@ -13,7 +13,7 @@ transaction. What the file decides, and what it leaves alone:
 - The switches belong to the operator: ``is_enabled`` of a provider or a route is never changed, and a model's only if its
   table has ``enabled``. So do a model's end and its successor: a table without them leaves them as they are.
 - Files hold no secrets: a provider's table names an environment variable. A key stored in the admin stays as long as the
-  address stays.
+  address stays, and a secret of a cloud as long as the type of its ``auth`` does.
 """
 
 import datetime
@@ -156,11 +156,19 @@ def _require_successors(wanted: Mapping[str, ModelTable]) -> None:
 
 
 def _forget_keys_of_moved_providers(wanted: Mapping[str, Columns], report: Report) -> None:
-    """Delete a stored key when the address changes: otherwise an edited file could send it to any host."""
+    """Delete a stored key that an edited file would send to any host, or a cloud's secret that it would send as it is."""
     for provider in Provider.objects.select_for_update().filter(pk__in=wanted).order_by("pk"):  # staff may be entering one
-        if provider.sealed_api_key and provider.base_url != wanted[provider.pk]["base_url"]:
+        columns, before = wanted[provider.pk], _secret_type(provider.access)
+        is_moved = provider.base_url != columns["base_url"]
+        if provider.sealed_api_key and (is_moved or before != _secret_type(columns["access"])):
             Provider.objects.filter(pk=provider.pk).update(sealed_api_key="")
-            report.warnings.append(f"provider {provider.pk} has a new address, so its stored key is forgotten")
+            what = "a new address" if is_moved else "another type of auth"
+            report.warnings.append(f"provider {provider.pk} has {what}, so its stored key is forgotten")
+
+
+def _secret_type(access: Mapping[str, Any]) -> str:
+    kind: str = access.get("auth", {}).get("type", "")
+    return kind if kind in ("google", "azure") else ""  # the others show the key itself
 
 
 def _write_rows(row_class: type[models.Model], wanted: Mapping[str, Columns], count: Count) -> None:

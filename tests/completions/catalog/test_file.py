@@ -373,6 +373,18 @@ def test_a_stored_key_is_forgotten_when_the_address_changes(load):
     assert report["warnings"] == ["provider openai has a new address, so its stored key is forgotten"]
 
 
+def test_a_stored_secret_of_a_cloud_is_forgotten_when_it_would_be_sent_as_it_is(load):
+    cloud = VALID.replace('api_key_env = "OPENAI_API_KEY"', 'auth = { type = "google" }')
+    load(cloud)
+    Provider.objects.update(sealed_api_key="sealed")
+    assert json.loads(load(cloud + " ", json=True))["warnings"] == []
+
+    report = json.loads(load(VALID, json=True))
+
+    assert Provider.objects.get(pk="openai").sealed_api_key == ""
+    assert report["warnings"] == ["provider openai has another type of auth, so its stored key is forgotten"]
+
+
 def test_a_stored_key_survives_a_file_that_is_refused(load):
     load(VALID)
     Provider.objects.update(sealed_api_key="sealed")
