@@ -231,8 +231,8 @@ def fetch_credentials_at_start() -> None:
 
 def _fetch_credentials() -> None:
     for provider in models.Provider.objects.filter(is_enabled=True).exclude(access={}):
-        auth, key = provider.access.get("auth", {}), provider.read_api_key() if provider.is_key_readable else ""
-        if endpoints.is_fetched(auth, key):
+        auth = provider.access.get("auth", {})
+        if provider.is_configured and endpoints.is_fetched(auth, key := provider.read_api_key()):
             keeper.keep(provider.pk, auth, key).begin()
 
 

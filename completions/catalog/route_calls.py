@@ -45,6 +45,8 @@ def call(route: Route) -> Outcome:
         asked = _call_of(route)
     except secretbox.Unreadable:
         return Outcome(0, "its stored key cannot be decrypted")
+    if asked.route.target.credential and not route.provider.has_key:  # never that of this host instead
+        return Outcome(0, f"it has no key: {route.provider.api_key_env} is not set")
     pool.release_connection()
     began = time.monotonic()
     try:

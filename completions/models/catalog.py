@@ -127,7 +127,7 @@ class Provider(models.Model):
     @property
     def is_configured(self) -> bool:
         """Whether completions can be sent to it: it is enabled, of a kind with an adapter, and has its key or needs none."""
-        return self.is_enabled and self.kind in Provider.Kind.values and self._has_key
+        return self.is_enabled and self.kind in Provider.Kind.values and self.has_key
 
     @property
     def is_key_refused(self) -> bool:
@@ -147,7 +147,7 @@ class Provider(models.Model):
         return salted_hmac("completions.Provider.key_fingerprint", "\x00".join(parts), algorithm="sha256").hexdigest()
 
     @property
-    def _has_key(self) -> bool:
+    def has_key(self) -> bool:
         if self.sealed_api_key:
             return self.is_key_readable
         return bool(not self.api_key_env or self.key_in_environment)

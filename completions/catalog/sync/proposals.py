@@ -133,6 +133,8 @@ def _fetch(
         raise SyncFailed(NO_LIST)
     if not provider.is_key_readable:
         raise SyncFailed("has a key that cannot be read")
+    if target.credential and not provider.has_key:  # never that of this host instead
+        raise SyncFailed(f"has no key: {provider.api_key_env} is not set")
     try:
         pool.release_connection()  # the provider may take minutes
         proof = target.credential.proof().headers("GET", target.url, b"") if target.credential else {}

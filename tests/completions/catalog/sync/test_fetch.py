@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 
+from completions.catalog import route_calls
 from completions.models import Price, Provider, UpstreamList
 from tests import factories
 from tests.completions.catalog.sync.lists import ListServer, entry, listing, proposed
@@ -26,6 +27,14 @@ def test_the_list_is_requested_at_the_providers_address_with_its_key(large, list
     [received] = lists.received
     assert received.path == "/v1/models"
     assert received.headers["authorization"] == "Bearer sk-barn-0123456789"
+
+
+def test_the_identity_of_the_host_does_not_stand_in_for_a_key_that_is_missing(large, lists, sync):
+    Provider.objects.update(api_key_env="BARN_KEY", access={"auth": {"type": "google"}})
+    with pytest.raises(CommandError, match="barn has no key: BARN_KEY is not set"):
+        sync()
+    assert not lists.received
+    assert route_calls.call(large.routes.get()).failure == "it has no key: BARN_KEY is not set"
 
 
 _LIST_HEADERS = {
