@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from azure.core.exceptions import ClientAuthenticationError
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
@@ -12,6 +13,7 @@ from completions.providers.access.keeper import Bearer, CredentialUnavailable, F
 # learn.microsoft.com/azure/ai-foundry/openai/how-to/managed-identity. For addresses with ``api-version``, older pages name
 # https://cognitiveservices.azure.com/.default.
 _SCOPE = "https://ai.azure.com/.default"
+_TIMEOUTS = {"connection_timeout": 10, "read_timeout": 30}  # not 300 s, the time ahead of an expiry
 # They start programs of a developer, each for seconds. AZURE_TOKEN_CREDENTIALS=dev has them.
 _TOOLS = ("broker", "cli", "developer_cli", "powershell", "shared_token_cache", "visual_studio_code")
 
@@ -36,7 +38,9 @@ def make_fetch(auth: Mapping[str, str], key: str) -> Fetch:
 
 def _credential(auth: Mapping[str, str], key: str) -> ClientSecretCredential | DefaultAzureCredential:
     if key:
-        return ClientSecretCredential(auth["tenant_id"], auth["client_id"], key)
+        return ClientSecretCredential(auth["tenant_id"], auth["client_id"], key, **_TIMEOUTS)
     identity, is_chosen = auth.get("client_id"), "AZURE_TOKEN_CREDENTIALS" in os.environ
-    left_out = {} if is_chosen else {f"exclude_{tool}_credential": True for tool in _TOOLS}
-    return DefaultAzureCredential(managed_identity_client_id=identity, workload_identity_client_id=identity, **left_out)
+    options: dict[str, Any] = {} if is_chosen else {f"exclude_{tool}_credential": True for tool in _TOOLS}
+    if identity:  # otherwise that of AZURE_CLIENT_ID, if there is one
+        options |= {"managed_identity_client_id": identity, "workload_identity_client_id": identity}
+    return DefaultAzureCredential(**options, **_TIMEOUTS)

@@ -57,6 +57,13 @@ def test_each_fetch_asks_anew(app_service, keys):
     assert 3_500 < fetch().good_seconds <= 3_600
 
 
+@pytest.mark.parametrize(("auth", "asked_for"), [({}, "of-the-host"), ({"client_id": "of-the-file"}, "of-the-file")])
+def test_one_of_several_identities_is_named_by_the_file_or_else_by_the_host(app_service, monkeypatch, auth, asked_for):
+    monkeypatch.setenv("AZURE_CLIENT_ID", "of-the-host")
+    azure.make_fetch({"type": "azure", **auth}, "")()
+    assert app_service.asked[0].query["client_id"] == asked_for
+
+
 def test_an_identity_that_is_refused_is_told(api, app_service, load, monkeypatch, upstream, said):
     monkeypatch.setenv("IDENTITY_HEADER", "of-another-app")
     load(cloud=TABLE.format(upstream.url, ""))
