@@ -77,8 +77,7 @@ def _of_row(provider: Provider) -> Iterator[Finding]:
 
 def _of_key(provider: Provider) -> Finding:
     what = f"Its key: {access_words.describe_key(provider)}."
-    is_missing = provider.api_key_env and not provider.sealed_api_key and not provider.key_in_environment
-    if provider.is_key_readable and not is_missing:
+    if provider.has_key:
         return Finding(OK, what)
     return Finding(WRONG, what, f"Store it: {installation.COMMAND} set_provider_key {provider.pk}.")
 

@@ -30,10 +30,11 @@ class Command(OperatorCommand):
         provider = arguments.provider("NAME", options["name"])
         if provider.kind == Provider.Kind.ECHO:
             raise CommandError("NAME: the built-in echo needs no key.")
-        key = "" if options["forget"] else _clean(_read(provider.pk), provider)
+        typed = "" if options["forget"] else _read(provider.pk)
         with transaction.atomic():
             admin_pages.take_turn(Provider._meta.label_lower, provider.pk)
-            provider.refresh_from_db()
+            provider = Provider.objects.select_for_update().get(pk=provider.pk)  # a file may change its auth
+            key = "" if options["forget"] else _clean(typed, provider)
             is_changed = bool(key or provider.sealed_api_key)
             if is_changed:
                 _store(provider, key)
