@@ -11,7 +11,10 @@ import gevent.socket
 import pytest
 from django.core.management import call_command
 
+from completions.providers.access import keeper
 from tests.cases import undone
+from tests.completions.providers.access import google_servers, servers
+from tests.completions.providers.access.servers import AccessKeys
 from tests.completions.providers.recipes import PAGES
 from tests.completions.providers.recipes.imitation import TOOLS, Answered
 from tests.completions.rows import ask, assert_charged, assert_released, events
@@ -29,6 +32,17 @@ def blocks(page):
 
 
 @pytest.fixture
+def service_account():
+    """The JSON of a service account of Google, whose token server is on loopback."""
+    with servers.serving() as cloud:
+        cloud.answer = google_servers.answer_assertions(AccessKeys("ya29."))
+        yield google_servers.service_account(f"{cloud.url}/token")
+    for _, kept in keeper.keepers.values():
+        kept.end()
+    keeper.keepers.clear()
+
+
+@pytest.fixture
 def served(request, api, upstream, tmp_path, monkeypatch):
     """Load the catalog of a recipe, whose host is on loopback. Return the recipe and the id of its model."""
     page, provider = request.param
@@ -39,8 +53,9 @@ def served(request, api, upstream, tmp_path, monkeypatch):
     path = tmp_path / "catalog.toml"
     origin = f"http://{address.hostname}:{urlsplit(upstream.url).port}"
     path.write_text(block.replace(f"{address.scheme}://{address.netloc}", origin))
+    key = request.getfixturevalue("service_account") if recipe.has_account else KEY
     for variable in re.findall(r'\benv = "(\w+)"|api_key_env = "(\w+)"', block):
-        monkeypatch.setenv(variable[0] or variable[1], KEY)
+        monkeypatch.setenv(variable[0] or variable[1], key)
     for name, value in recipe.environment.items():
         monkeypatch.setenv(name, value)
     call_command("load_catalog", path)

@@ -12,6 +12,7 @@ from tests.completions.providers.recipes import (
     openrouter,
     qwen,
     sglang,
+    vertex,
     vllm,
     xai,
 )
@@ -30,6 +31,7 @@ PAGES: dict[str, dict[str, Recipe]] = {
     "openrouter": openrouter.RECIPES,
     "qwen": qwen.RECIPES,
     "sglang": sglang.RECIPES,
+    "vertex": vertex.RECIPES,
     "vllm": vllm.RECIPES,
     "xai": xai.RECIPES,
 }

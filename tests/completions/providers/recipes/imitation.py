@@ -44,7 +44,8 @@ class Refused:
 @dataclass(frozen=True)
 class Recipe:
     """``path`` has the query. ``shows``: patterns of headers that prove who asks; no other header of KEY_HEADERS may come.
-    ``model`` is that of the body, None where the path has it. ``environment``: beside the variable that the block names.
+    ``model`` is that of the body, None where the path has it. ``environment``: beside the variable that the block names, which
+    has the JSON of a service account where the server is Google's (``has_account``).
     """
 
     path: str
@@ -59,6 +60,7 @@ class Recipe:
     stream_path: str = ""
     shows: Mapping[str, str] = field(default_factory=lambda: BEARER)
     environment: Mapping[str, str] = field(default_factory=dict)
+    has_account: bool = False
 
     def mistakes(self, asked: Received, reply: Answered | Refused) -> list[str]:
         """Return what is wrong with a request for this reply."""
