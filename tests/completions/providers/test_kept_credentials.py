@@ -5,12 +5,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from msgspec import structs
 
+from completions.chat import Proof
 from completions.providers import ADAPTERS
 from completions.providers.access import google
 from completions.providers.access.keeper import Bearer
@@ -34,7 +36,7 @@ class Credential:
         self._wait("proof")
         return Bearer(ACCESS_KEY)
 
-    def renew(self, refused: Bearer) -> bool:
+    def renew(self, refused: Proof) -> bool:
         self._wait("renew")
         self.renewals += 1
         return True
@@ -44,7 +46,7 @@ class Credential:
             raise http.ClientDisconnected
 
 
-def failed(upstream: Upstream, credential: Credential, **facts: object) -> ProviderFailed:
+def failed(upstream: Upstream, credential: Credential, **facts: Any) -> ProviderFailed:
     offer = make_offer(base_url=upstream.url)
     call = make_call(schema.parse({"model": "acme/m", "messages": MESSAGES}), offer, 10)
     route = replace(call.route, target=replace(call.route.target, credential=credential), **facts)
