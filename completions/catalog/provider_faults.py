@@ -101,7 +101,7 @@ FAULTS = (
     ),
     Fault(
         _NONE,
-        r"DefaultAzureCredential|CredentialUnavailableError|managed identity",
+        r"(?:Environment|Identity)Credential: |managed identity",
         "was not asked: Azure's library finds no credentials",
         f"Give the machine a managed identity, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, {_FIND}.",
     ),

@@ -47,7 +47,7 @@ from completions.providers.base import NO_CREDENTIAL
         (404, "The API deployment for this resource does not exist.", "does not know the model"),
         (404, "Resource not found", "has nothing at"),
         (400, "Missing required query parameter: api-version", "does not accept the api-version"),
-        (NO_CREDENTIAL, "ClientAuthenticationError: DefaultAzureCredential failed to retrieve a token", "Azure's library"),
+        (NO_CREDENTIAL, "ManagedIdentityCredential: no response from the IMDS endpoint.", "Azure's library"),
         (NO_CREDENTIAL, "ClientAuthenticationError: AADSTS7000215: Invalid client secret provided.", "refuses the secret"),
         (NO_CREDENTIAL, "no credential arrived within 10 seconds", "no credential can be fetched"),
         # Others.
