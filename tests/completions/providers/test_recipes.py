@@ -3,6 +3,7 @@
 import re
 import tomllib
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from tests.completions.providers.access import google_servers, servers
 from tests.completions.providers.access.servers import AccessKeys
 from tests.completions.providers.recipes import PAGES
 from tests.completions.providers.recipes.imitation import TOOLS, Answered
-from tests.completions.rows import ask, assert_charged, assert_released, events
+from tests.completions.rows import MESSAGES, ask, assert_charged, assert_released, events
 from tests.upstream import KEY
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "providers"
@@ -58,7 +59,9 @@ def served(request, api, upstream, tmp_path, monkeypatch):
         monkeypatch.setenv(variable[0] or variable[1], key)
     for name, value in recipe.environment.items():
         monkeypatch.setenv(name, value)
-    call_command("load_catalog", path)
+    warnings = StringIO()
+    call_command("load_catalog", path, stderr=warnings)
+    assert warnings.getvalue() == ""
     [model] = tables["models"]
     return recipe, model
 
@@ -125,6 +128,24 @@ def test_a_recipe_works_as_its_page_has_it(served, api, alice, upstream, subtest
 def answer(recipe, reply, mistakes, asked):
     mistakes.extend(recipe.mistakes(asked, reply))
     return reply.script
+
+
+CLAUDES = [(page, provider) for page, provider in RECIPES if 'kind = "anthropic"' in blocks(page)[provider]]
+
+
+@pytest.mark.parametrize("served", CLAUDES, ids=[provider for _, provider in CLAUDES], indirect=True)
+def test_claude_of_a_cloud_takes_messages_as_they_are(served, api, alice, upstream, subtests):
+    (recipe, model), fields = served, {"max_tokens": 4_096, "messages": MESSAGES}
+    for case, reply in (("chat", recipe.chat), ("stream", recipe.stream)):
+        with subtests.test(case), undone():
+            alice.refresh_from_db()
+            mistakes = []
+            upstream.will_answer(partial(answer, recipe, reply, mistakes))
+            told = api.post("/v1/messages", {"model": model, **fields, "stream": case == "stream"})
+            texts = re.findall(r'"text": ?"([^"]+)"', told.getvalue().decode() if told.streaming else told.content.decode())
+            assert ("".join(texts), mistakes) == (reply.text, [])
+            tokens = {"prompt": reply.prompt, "completion": reply.completion, "cached": reply.cached}
+            assert_charged(alice, "reported", **tokens, nanos=reply.nanos, model=model)
 
 
 def test_every_catalog_of_a_page_has_an_imitation():
