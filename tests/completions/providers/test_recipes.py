@@ -38,9 +38,6 @@ def service_account():
     with servers.serving() as cloud:
         cloud.answer = google_servers.answer_assertions(AccessKeys("ya29."))
         yield google_servers.service_account(f"{cloud.url}/token")
-    for _, kept in keeper.keepers.values():
-        kept.end()
-    keeper.keepers.clear()
 
 
 @pytest.fixture
@@ -63,7 +60,10 @@ def served(request, api, upstream, tmp_path, monkeypatch):
     call_command("load_catalog", path, stderr=warnings)
     assert warnings.getvalue() == ""
     [model] = tables["models"]
-    return recipe, model
+    yield recipe, model
+    for _, kept in keeper.keepers.values():
+        kept.end()
+    keeper.keepers.clear()
 
 
 def merged(told):
