@@ -95,6 +95,7 @@ _OWN_HEADERS = {
 }
 _KEY_NAMES = {
     *("authorization", "api-key", "apikey", "api_key", "key", "access_key", "access_token", "token", "sig", "signature"),
+    *("x-auth-token", "x-access-token", "ocp-apim-subscription-key", "code", "secret", "password"),
     *("x-api-key", "x-goog-api-key", "cookie", "proxy-authorization", "x-amz-security-token", "subscription-key"),
 }
 

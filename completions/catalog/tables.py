@@ -20,6 +20,7 @@ from completions.models import Category, ModelKind, Provider, Route
 from completions.pricing import meters, rates
 from completions.pricing.rates import Rate, RateSheet
 from completions.providers.access import platforms
+from gateway_project.text import web_addresses
 
 Columns = dict[str, Any]  # column -> value
 IMAGE_TOKENS_MAX = 6_000  # of a model whose table does not say
@@ -165,6 +166,16 @@ class HttpProviderTable(ProviderTable):
         if auth.type == "azure" and auth.env and not (auth.tenant_id and auth.client_id):
             raise ValueError("of the type azure with env, the secret of an application, needs tenant_id and client_id")
         return auth
+
+    @pydantic.model_validator(mode="after")
+    def _keeps_the_identity_of_the_host(self) -> "HttpProviderTable":
+        """Without ``env`` the key of a cloud is the host's own, and opens more than models: it goes to that cloud alone."""
+        domains = platforms.DOMAINS.get(self.auth.type, ()) if self.auth and not self.auth.env and not self.platform else ()
+        if domains and not {*domains} & {*web_addresses.domains(self.base_url)}:
+            raise ValueError(
+                f"auth without env is sent to hosts of {', '.join(domains)} only: state platform if this is a proxy"
+            )
+        return self
 
     @property
     def columns(self) -> Columns:

@@ -97,12 +97,18 @@ class Provider(models.Model):
 
     def seal_api_key(self, api_key: str) -> None:
         """Store the key, encrypted. The text is useless when it is copied to another provider."""
-        self.sealed_api_key = secretbox.encrypt(api_key, purpose=f"provider:{self.pk}")
+        self.sealed_api_key = secretbox.encrypt(api_key, purpose=self._key_purpose)
+
+    @property
+    def _key_purpose(self) -> str:
+        """A secret that is shown to a cloud alone is sealed for that, so that no older release sends it as an API key."""
+        kind = self.access.get("auth", {}).get("type", "")
+        return f"provider:{self.pk}:{kind}" if kind in ("google", "azure") else f"provider:{self.pk}"
 
     def read_api_key(self) -> str:
         """Return the key to send to the provider, decrypted; empty if it has none. Raises secretbox.Unreadable."""
         if self.sealed_api_key:
-            return secretbox.decrypt(self.sealed_api_key, purpose=f"provider:{self.pk}")
+            return secretbox.decrypt(self.sealed_api_key, purpose=self._key_purpose)
         return self.key_in_environment
 
     @property

@@ -85,6 +85,7 @@ def _first_success(running: Running, send: Send[Outcome]) -> Outcome:
                     raise
                 running.abandon(error)
             elif error.kind is FailureKind.CREDENTIAL_RENEWED and earlier is None:
+                running.attempts_max += 1
                 calls.appendleft(call)
             elif error.kind is FailureKind.RETRYABLE and earlier is None:
                 calls.append(call)

@@ -24,6 +24,9 @@ _EXACT = Context(prec=100)
 _NO_CHAT = re.compile(r"embed|whisper|tts|dall-e|moderation|transcribe|realtime|sora|image|rerank")
 
 
+_LATEST = re.compile(r"-(?:latest|0)$")  # of Anthropic's names that stand for a date
+
+
 class InvalidList(Exception):
     """The body is not a complete list of models. The message is a predicate: "<the list> is not one JSON object"."""
 
@@ -74,10 +77,10 @@ def parse_list(body: bytes) -> dict[str, ListedModel]:
 
 
 def find_model(models: Mapping[str, ListedModel], upstream_model: str) -> ListedModel | None:
-    """Return the listed model with this name, this permanent slug, or this name and a date, or None."""
+    """Return the listed model with this name, this permanent slug, or this name and a date, the latest, or None."""
     if upstream_model in models:
         return models[upstream_model]
-    dated = re.compile(rf"{re.escape(upstream_model)}-20\d{{6}}")
+    dated = re.compile(rf"{re.escape(_LATEST.sub('', upstream_model))}(?:-20\d{{6}})?")
     found = (model for model in models.values() if model.alias == upstream_model or dated.fullmatch(model.id))
     return max(found, key=lambda model: model.id, default=None)
 

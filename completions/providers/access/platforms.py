@@ -94,10 +94,14 @@ PLATFORMS = {
 }
 
 
+# Where an access key of the host's own identity may go, by the type of ``auth``. A signature of AWS is good for one host alone.
+DOMAINS = {"google": ("googleapis.com",), "azure": ("azure.com", "azure.us", "azure-api.net")}
+
+
 def find(base_url: str, stated: str = "") -> Platform:
     """Return the stated platform, or else that of the host."""
     if stated:
-        return PLATFORMS[stated]
+        return PLATFORMS.get(stated, NONE)  # a newer release may know it
     host = web_addresses.host(base_url)
     return next((each for each in PLATFORMS.values() if each.host and re.fullmatch(each.host, host)), NONE)
 

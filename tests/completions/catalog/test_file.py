@@ -374,7 +374,7 @@ def test_a_stored_key_is_forgotten_when_the_address_changes(load):
 
 
 def test_a_stored_secret_of_a_cloud_is_forgotten_when_it_would_be_sent_as_it_is(load):
-    cloud = VALID.replace('api_key_env = "OPENAI_API_KEY"', 'auth = { type = "google" }')
+    cloud = VALID.replace('api_key_env = "OPENAI_API_KEY"', 'auth = { type = "google" }\nplatform = "vertex"')
     load(cloud)
     Provider.objects.update(sealed_api_key="sealed")
     assert json.loads(load(cloud + " ", json=True))["warnings"] == []
@@ -383,6 +383,18 @@ def test_a_stored_secret_of_a_cloud_is_forgotten_when_it_would_be_sent_as_it_is(
 
     assert Provider.objects.get(pk="openai").sealed_api_key == ""
     assert report["warnings"] == ["provider openai has another type of auth, so its stored key is forgotten"]
+
+
+@pytest.mark.parametrize(("kind", "host"), [("google", "*.googleapis.com"), ("azure", "x.openai.azure.com.example.org")])
+def test_the_identity_of_the_host_goes_to_its_cloud_alone(load, kind, host):
+    cloud = VALID.replace('api_key_env = "OPENAI_API_KEY"', f'auth = {{ type = "{kind}" }}')
+    with pytest.raises(CommandError, match="auth without env is sent to hosts of"):
+        load(cloud.replace("api.openai.com", host.replace("*", "example.org/")))
+    assert not Provider.objects.exists()
+
+    own = {"google": "aiplatform.googleapis.com", "azure": "x.openai.azure.com"}[kind]
+    load(cloud.replace("api.openai.com", own))
+    assert Provider.objects.get(pk="openai").access == {"auth": {"type": kind}}
 
 
 def test_a_stored_key_survives_a_file_that_is_refused(load):

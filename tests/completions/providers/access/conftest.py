@@ -38,12 +38,18 @@ def _fresh(db: None) -> Iterator[None]:
     keeper.keepers.clear()
 
 
+def _with_platform(table: str) -> str:
+    """A file must say that an address on loopback stands for a cloud."""
+    platforms = {kind: name for kind, name in (("google", "vertex"), ("azure", "azure")) if f'type = "{kind}"' in table}
+    return "\n".join([table, *(f'platform = "{name}"' for name in platforms.values() if "platform" not in table)])
+
+
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
     """Load a catalog with a model "acme/large" and its routes, in this order, to providers: name -> its table."""
 
     def load(**providers: str) -> None:
-        tables = [f"[providers.{name}]\n{table}\n" for name, table in providers.items()]
+        tables = [f"[providers.{name}]\n{_with_platform(table)}\n" for name, table in providers.items()]
         routes = [
             f'{{ provider = "{name}", upstream_model = "large-2026", priority = {place} }}'
             for place, name in enumerate(providers, 1)
