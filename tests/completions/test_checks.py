@@ -111,7 +111,9 @@ def test_an_enabled_provider_whose_library_is_not_installed_is_e024(db, monkeypa
     assert found() == [("gateway.E024", f"Provider shed: {said}.")]
     file = tmp_path / "shed.toml"
     more = ', region = "r", service = "s"' if kind == "aws" else ""
-    table = f'kind = "openai"\nbase_url = "http://shed.invalid/v1"\nauth = {{ type = "{kind}"{more} }}'
+    cloud = {"google": "vertex", "aws": "bedrock", "azure": "azure"}[kind]
+    address = f'base_url = "http://shed.invalid/v1"\nplatform = "{cloud}"'
+    table = f'kind = "openai"\n{address}\nauth = {{ type = "{kind}"{more} }}'
     file.write_text(f"[providers.shed]\n{table}")
     assert catalog_file.apply(catalog_file.read([file])).warnings == [f"provider shed: {said}"]
     shed.refresh_from_db()
