@@ -158,17 +158,12 @@ def _require_successors(wanted: Mapping[str, ModelTable]) -> None:
 def _forget_keys_of_moved_providers(wanted: Mapping[str, Columns], report: Report) -> None:
     """Delete a stored key that an edited file would send to any host, or a cloud's secret that it would send as it is."""
     for provider in Provider.objects.select_for_update().filter(pk__in=wanted).order_by("pk"):  # staff may be entering one
-        columns, before = wanted[provider.pk], _secret_type(provider.access)
+        columns, before = wanted[provider.pk], Provider.secret_type(provider.access)
         is_moved = provider.base_url != columns["base_url"]
-        if provider.sealed_api_key and (is_moved or before != _secret_type(columns["access"])):
+        if provider.sealed_api_key and (is_moved or before != Provider.secret_type(columns["access"])):
             Provider.objects.filter(pk=provider.pk).update(sealed_api_key="")
             what = "a new address" if is_moved else "another type of auth"
             report.warnings.append(f"provider {provider.pk} has {what}, so its stored key is forgotten")
-
-
-def _secret_type(access: Mapping[str, Any]) -> str:
-    kind: str = access.get("auth", {}).get("type", "")
-    return kind if kind in ("google", "azure") else ""  # the others show the key itself
 
 
 def _write_rows(row_class: type[models.Model], wanted: Mapping[str, Columns], count: Count) -> None:

@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -99,11 +99,17 @@ class Provider(models.Model):
         """Store the key, encrypted. The text is useless when it is copied to another provider."""
         self.sealed_api_key = secretbox.encrypt(api_key, purpose=self._key_purpose)
 
+    @staticmethod
+    def secret_type(access: Mapping[str, Any]) -> str:
+        """Return the type of ``auth`` whose key is shown to its cloud alone; "" where the key itself goes to the provider."""
+        kind: str = access.get("auth", {}).get("type", "")
+        return kind if kind in ("google", "azure") else ""
+
     @property
     def _key_purpose(self) -> str:
         """A secret that is shown to a cloud alone is sealed for that, so that no older release sends it as an API key."""
-        kind = self.access.get("auth", {}).get("type", "")
-        return f"provider:{self.pk}:{kind}" if kind in ("google", "azure") else f"provider:{self.pk}"
+        kind = self.secret_type(self.access)
+        return f"provider:{self.pk}:{kind}" if kind else f"provider:{self.pk}"
 
     def read_api_key(self) -> str:
         """Return the key to send to the provider, decrypted; empty if it has none. Raises secretbox.Unreadable."""
