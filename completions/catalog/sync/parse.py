@@ -22,8 +22,7 @@ _LISTED = re.compile(r"\d{1,6}(\.\d{1,40})?([eE]-\d{1,2})?", re.ASCII)
 _EXACT = Context(prec=100)
 # For lists that do not say what a model generates: models with these names do not chat.
 _NO_CHAT = re.compile(r"embed|whisper|tts|dall-e|moderation|transcribe|realtime|sora|image|rerank")
-
-
+Table = dict[str, Any]  # fields of a list
 _LATEST = re.compile(r"-(?:latest|0)$")  # of Anthropic's names that stand for a date
 
 
@@ -100,9 +99,8 @@ def _listed_model(row: Any) -> ListedModel | None:
     notes: list[str] = []
     maker, name = _names(row)
     inputs, outputs = (_words(_table(row.get("architecture")).get(side)) for side in ("input_modalities", "output_modalities"))
-    parameters, methods = _words(row.get("supported_parameters")), _words(row.get("supportedGenerationMethods"))
+    parameters = _words(row.get("supported_parameters"))
     context_window = _first_count(row, "context_length", "max_input_tokens", "inputTokenLimit")
-    images = _table(_table(row.get("capabilities")).get("image_input")).get("supported")
     max_output_tokens = _max_output(row, context_window, notes)
     price = _price(row.get("pricing"), notes)
     if day := _text(row.get("expiration_date"), 40) or _text(row.get("shutdown_date"), 40):
@@ -115,16 +113,26 @@ def _listed_model(row: Any) -> ListedModel | None:
         maker=maker,
         context_window=context_window,
         max_output_tokens=max_output_tokens,
-        image_support="image" in inputs if inputs else images if isinstance(images, bool) else None,
+        image_support="image" in inputs if inputs else _reads_images(row),
         function_calling="tools" in parameters if parameters else None,
         price=price,
         # Names that begin so are aliases of other models, and routers among models.
-        is_chat=not model_id.startswith(("~", "openrouter/"))
-        and (
-            "generateContent" in methods if methods else "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
-        ),
+        is_chat=not model_id.startswith(("~", "openrouter/")) and _writes_text(row, outputs, model_id),
         notes=tuple(notes),
     )
+
+
+def _reads_images(row: Table) -> bool | None:
+    """Return what Anthropic's list says."""
+    said = _table(_table(row.get("capabilities")).get("image_input")).get("supported")
+    return said if isinstance(said, bool) else None
+
+
+def _writes_text(row: Table, outputs: set[str], model_id: str) -> bool:
+    """Return what Gemini's methods say, or else OpenRouter's ``outputs``, or else the name."""
+    if methods := _words(row.get("supportedGenerationMethods")):
+        return "generateContent" in methods
+    return "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
 
 
 def _names(row: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -149,7 +157,6 @@ _PRICE_FIELDS = {
     *meters.OPENROUTER_NAMES.values(),
     *("request", "internal_reasoning", "discount", "image_token", "image_output", "audio", "audio_output", "input_audio_cache"),
 }
-Table = dict[str, Any]  # fields of a list
 
 
 def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
