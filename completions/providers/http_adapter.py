@@ -41,7 +41,7 @@ class HttpAdapter(Adapter):
         target, build_body = call.route.target, partial(self.body, call, stream=stream)
         if target.instead_of_model is not None:
             build_body = partial(_without_model, build_body, target.instead_of_model)
-        headers = {**headers, **target.headers} if headers else {**target.headers}
+        headers = {**(headers or {}), **target.headers}
         return exchange.post(call, headers, build_body, stream=stream, interpret=self.read_refusal)
 
     def complete(self, call: Call) -> WholeReply:
