@@ -427,7 +427,7 @@ class Route(models.Model):
 
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="routes", db_index=False)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="routes")
-    upstream_model = models.CharField(max_length=200)
+    upstream_model = models.CharField("model at the provider", max_length=200)
     api = models.CharField(
         "API",
         max_length=10,
@@ -492,6 +492,9 @@ class UpstreamList(models.Model):
     failure = models.CharField(max_length=200, blank=True, help_text="Why there was none the last time.")
     retry_at = models.DateTimeField(null=True, help_text="The provider wants to be left alone until then.")
 
+    class Meta:
+        verbose_name, verbose_name_plural = "model list of a provider", "model lists of providers"
+
     def __str__(self) -> str:
         return f"list of {self.provider_id}"
 
@@ -513,7 +516,7 @@ class CatalogProposal(models.Model):
         SUPERSEDED = "superseded", "outdated"
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="proposals", db_index=False)
-    upstream_model = models.CharField(max_length=200)
+    upstream_model = models.CharField("model at the provider", max_length=200)
     model = models.ForeignKey(
         LanguageModel, on_delete=models.CASCADE, null=True, related_name="proposals", help_text="Empty: it is not offered yet."
     )

@@ -21,8 +21,8 @@ class Completion(OwnedModel):
     kept = Kept("requests", "It stays: what was charged, and for what.")
 
     class Settlement(models.TextChoices):
-        REPORTED = "reported", "the upstream's own usage"
-        ESTIMATED = "estimated", "complete, but the upstream reported no usage"
+        REPORTED = "reported", "complete, with the provider's own token counts"
+        ESTIMATED = "estimated", "complete, but the provider sent no token counts"
         PARTIAL = "partial", "cut short: the input and what was relayed"
         RECOVERED = "recovered", "its process died: the input and what it had noted as relayed"
         RELEASED = "released", "nothing was charged"
@@ -35,7 +35,7 @@ class Completion(OwnedModel):
     model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="+", db_index=False)
     price = models.ForeignKey(Price, on_delete=models.PROTECT, related_name="+", db_index=False)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="+", db_index=False)
-    is_stream = models.BooleanField()
+    is_stream = models.BooleanField("streamed")
     spending_day = models.DateField(help_text="The UTC day of the key that it counts on.")
     counted_tokens = models.BigIntegerField(help_text="What the key's tokens per minute were charged at admission.")
     prompt_estimate = models.BigIntegerField(default=0, help_text="Tokens of the prompt, should nobody count them.")
@@ -56,7 +56,7 @@ class Completion(OwnedModel):
     held_nanos = models.BigIntegerField(
         null=True, help_text="What was held for it. Empty: it was admitted before this was noted."
     )
-    relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the upstream had not begun.")
+    relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the provider had not begun.")
     checkpointed_at = models.DateTimeField(null=True)
     settlement = models.CharField(max_length=10, choices=Settlement.choices, null=True, help_text="Empty while it runs.")
     prompt_tokens = models.BigIntegerField(null=True)
@@ -67,11 +67,11 @@ class Completion(OwnedModel):
     web_searches = models.BigIntegerField(null=True, help_text="Searches of the web by the provider. Empty: none.")
     other_counts = models.JSONField(null=True, help_text="Numbers of meters that have no column. Empty: none.")
     cost_nanos = models.BigIntegerField(null=True)
-    attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times an upstream was asked.")
+    attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times a provider was asked.")
     first_token_ms = models.PositiveIntegerField(
-        null=True, help_text="Of a stream: from asking the upstream that answered to its first words."
+        "time to first token, ms", null=True, help_text="Of a stream: from asking the provider that answered."
     )
-    streamed_ms = models.PositiveIntegerField(null=True, help_text="From the first words to the last ones.")
+    streamed_ms = models.PositiveIntegerField("streaming time, ms", null=True, help_text="From first words to last.")
     failed_attempts = models.JSONField(
         null=True,
         help_text="Of each attempt that failed: provider, status and reason. Empty: none failed. []: none was made,"

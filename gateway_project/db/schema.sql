@@ -3783,6 +3783,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0023_hours_of_completions', now()),
 	('completions', '0023_providers_have_access', now()),
 	('completions', '0024_groups_see_hours', now()),
+	('completions', '0024_staff_pages_say_provider', now()),
 	('completions', '0025_completions_keep_their_labels', now()),
 	('completions', '0026_usage_by_hour', now()),
 	('completions', '0027_models_have_a_kind', now()),
