@@ -186,6 +186,8 @@ LOGIN_URL = "account_login"
 # Whether people may sign up without an invitation; where there are domains, only those with an address in one of them.
 SIGN_UP = environment.boolean("GATEWAY_SIGN_UP", default=GATEWAY_DEVELOPMENT)
 SIGN_UP_DOMAINS = [domain.lower() for domain in environment.words("GATEWAY_SIGN_UP_DOMAINS")]
+# Given once to each person who signs up: see billing.sign_in.addresses.
+TRIAL_CREDIT_CENTS = environment.integer("GATEWAY_TRIAL_CREDIT_CENTS", 0, minimum=0, maximum=100_000)
 
 LOGIN_REDIRECT_URL = "dashboard"
 LOGOUT_REDIRECT_URL = "account_login"

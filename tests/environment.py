@@ -7,6 +7,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 os.environ.setdefault("GATEWAY_VAR", str(ROOT / "var" / "tests"))
 os.environ["GATEWAY_DEVELOPMENT"] = "1"
+os.environ["GATEWAY_TRIAL_CREDIT_CENTS"] = "0"  # tests of credit set it
 os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # no pool in the test process; gateways under test have their own
 os.environ["GATEWAY_CATALOG_CACHE_SECONDS"] = "0"  # every test has its own catalog
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright runs an event loop in the test's thread

@@ -144,6 +144,14 @@ def grant_support_credit(
         return _book(account, LedgerEntry.Type.SUPPORT_CREDIT, nanos, f"support:{reference}", metadata, issued_by)
 
 
+def grant_trial_credit(account_id: UUID, *, amount_cents: int, person: str) -> BookedEntry:
+    """As ``grant_support_credit``, once for each person (a digest). Raises ReferenceReused if their other account has it."""
+    with transaction.atomic():
+        account = locks.lock_account(account_id)
+        nanos, metadata = money.nanos(amount_cents), {"reason": "Credit for a new account."}
+        return _book(account, LedgerEntry.Type.SUPPORT_CREDIT, nanos, f"trial:{person}", metadata)
+
+
 def is_support_credit_booked(reference: str) -> bool:
     """Say whether ``grant_support_credit`` would return an entry that is there already."""
     return LedgerEntry.objects.filter(reference=f"support:{reference}").exists()

@@ -72,13 +72,14 @@ class LedgerEntry(OwnedModel):
         """The amount as the API reports it."""
         return money.entry_cents(amount_nanos=self.amount_nanos, balance_after_nanos=self.balance_after_nanos)
 
-    _RETURNED: ClassVar = {"overcharge": "Usage given back", "unrefund": "Refund returned"}  # by the beginning of the reference
+    # By the beginning of the reference.
+    _TITLES: ClassVar = {"overcharge": "Usage given back", "unrefund": "Refund returned", "trial": "Trial credit"}
 
     @property
     def title(self) -> str:
         """The kind of the entry, as people read it."""
-        if returned := self._RETURNED.get(self.reference.partition(":")[0]):
-            return returned
+        if title := self._TITLES.get(self.reference.partition(":")[0]):
+            return title
         return {
             self.Type.CREDIT_PURCHASE: "Payment",
             self.Type.USAGE_DEBIT: "Usage",

@@ -3,6 +3,7 @@
 Each link works once. A sign-up leaves no row until its link is opened. The former address is told of a change, and can undo it.
 """
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,15 +14,18 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.crypto import salted_hmac
 
 from billing import email_addresses, locks
 from billing.accounts import lifecycle
+from billing.ledger import writer
 from billing.models import AddressChange, Invitation, User
 from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import everywhere, pool
+from gateway_project.text import dollars
 
 UNDO_TIME = timedelta(days=7)  # after the change
 
@@ -66,11 +70,23 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
     try:
         with transaction.atomic():
             user = User.objects.create(email=email, password=password_hash)
-            account, _ = lifecycle.open_account(email, name=email)
-            log.record(request, Activity.Act.ADDED, user, "Signed up.", account_id=account.pk)
+            open_account(request, user, "Signed up.")
     except IntegrityError:
         return False
     return True
+
+
+def open_account(request: HttpRequest, user: User, summary: str) -> None:
+    """Open an account for a user who has just proved their address. Credit what the operator gives each new person to try."""
+    account, _ = lifecycle.open_account(user.email, name=user.email)
+    log.record(request, Activity.Act.ADDED, user, summary, account_id=account.pk)
+    if cents := settings.TRIAL_CREDIT_CENTS:
+        mailbox, _, domain = user.email.partition("@")  # ann+1@ and ann+2@ are one mailbox
+        person = salted_hmac("trial credit", f"{mailbox.partition('+')[0]}@{domain}", algorithm="sha256").hexdigest()
+        with suppress(writer.ReferenceReused):
+            entry = writer.grant_trial_credit(account.pk, amount_cents=cents, person=person).entry
+            text = f"Credited {dollars.format_cents(cents)} to try, entry {entry.pk}."
+            log.record(request, Activity.Act.CREDITED, account, text, account_id=account.pk)
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:

@@ -24,7 +24,6 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from billing.accounts import lifecycle
 from billing.email_addresses import canonical
 from billing.models import User
 from billing.sign_in import addresses, mails
@@ -97,10 +96,11 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
                 user.save()
                 sociallogin.account.user = user
                 sociallogin.account.save()
-                is_invited = addresses.is_invited(user.email)
-                account_id = None if is_invited else lifecycle.open_account(user.email, name=user.email)[0].pk
                 summary = f"Signed up with {describe(sociallogin.account)}."
-                log.record(request, Activity.Act.ADDED, user, summary, account_id=account_id)
+                if addresses.is_invited(user.email):
+                    log.record(request, Activity.Act.ADDED, user, summary)
+                else:
+                    addresses.open_account(request, user, summary)
         except IntegrityError:  # the same person in another tab
             raise _refusal(request, sociallogin, "identity_known", user.email) from None
         return user

@@ -55,6 +55,7 @@ def main() -> None:
 
 def _run(environ: development.Environment) -> int:
     environ.setdefault("GATEWAY_DEVELOPMENT", "1")
+    environ.setdefault("GATEWAY_TRIAL_CREDIT_CENTS", "100")
     directory, address = development.var(environ), preparation.requested_address(environ)
     preparation.requested_catalog(environ)  # fails before anything starts
     preparation.require_readable_settings()

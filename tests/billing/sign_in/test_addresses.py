@@ -1,17 +1,23 @@
 """Signing up, and changing one's email address."""
 
 import re
+import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.core import mail
+from django.db import connection
 from django.test import Client
 
-from billing.models import Account, User
+from billing.ledger import audit
+from billing.models import Account, LedgerEntry, User
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.pages.conftest import owner, owner_of, signed_in  # noqa: F401  fixtures
 from tests.sessions import expire
+from tests.waiting import PROCESS_SECONDS_MAX
 
 SIGN_UP, CHANGE, SIGN_IN = "/accounts/signup/", "/accounts/email/", "/accounts/login/"
 EMAIL, NEW = "ann@example.org", "a wholly new sentence"
@@ -97,6 +103,77 @@ def test_only_people_of_the_named_domains_sign_up(db, settings):
     assert mail.outbox == []
     ask("ann@EXAMPLE.com")
     assert mail.outbox[0].to == ["ann@example.com"]
+
+
+# --- Trial credit -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _trial_credit(settings):
+    settings.TRIAL_CREDIT_CENTS = 150
+
+
+def sign_up(email):
+    ask(email)
+    client = Client()
+    assert use(link(), client=client)["Location"] == "/dashboard/"
+    return client
+
+
+@pytest.mark.usefixtures("_trial_credit")
+def test_whoever_signs_up_gets_the_trial_credit_of_the_operator_once(db):
+    client = sign_up(EMAIL)
+    entry = LedgerEntry.objects.get()
+    assert (entry.type, entry.amount_nanos, entry.title) == ("SUPPORT_CREDIT", 1_500_000_000, "Trial credit")
+    assert Account.objects.get().balance_nanos == 1_500_000_000
+    assert EMAIL not in entry.reference
+    assert "Trial credit" in client.get("/dashboard/").content.decode()
+    [credited] = Activity.objects.filter(act=Activity.Act.CREDITED)
+    assert (credited.account_id, credited.summary) == (entry.account_id, f"Credited $1.50 to try, entry {entry.pk}.")
+    assert audit.verify() == []
+
+
+@pytest.mark.usefixtures("_trial_credit")
+def test_a_further_account_of_the_same_mailbox_gets_no_trial_credit(db):
+    sign_up(EMAIL)
+    sign_up("ann+second@example.org")
+    sign_up("ben@example.org")
+    credited = LedgerEntry.objects.values_list("account__name", flat=True)
+    assert sorted(credited) == [EMAIL, "ben@example.org"]
+    assert Account.objects.count() == 3
+    assert audit.verify() == []
+
+
+@pytest.mark.usefixtures("_trial_credit")
+def test_no_credit_is_given_before_the_address_is_proved(db):
+    ask()
+    Client().get(link())
+    assert not LedgerEntry.objects.exists()
+
+
+def test_without_a_trial_credit_an_account_begins_with_nothing(db):
+    sign_up(EMAIL)
+    assert not LedgerEntry.objects.exists()
+
+
+@pytest.mark.usefixtures("_trial_credit")
+@pytest.mark.parametrize("emails", [[EMAIL] * 4, [f"ann+{number}@example.org" for number in range(4)]])
+def test_of_links_of_one_person_opened_at_once_one_gives_credit(transactional_db, emails):
+    paths = [(ask(email), link())[1] for email in emails]
+    together = threading.Barrier(len(paths))
+
+    def open_link(path):
+        together.wait(PROCESS_SECONDS_MAX)
+        try:
+            return use(path).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(paths)) as threads:
+        statuses = Counter(threads.map(open_link, paths))
+    assert statuses[302] == len(set(emails)) == Account.objects.count()
+    assert LedgerEntry.objects.count() == 1
+    assert audit.verify() == []
 
 
 # --- Change of address -----------------------------------------------------------------------------------------------

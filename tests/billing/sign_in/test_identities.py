@@ -11,7 +11,7 @@ from django.core import mail
 from django.db.models import F
 from django.test import Client
 
-from billing.models import Account, Invitation, Membership, Role, User
+from billing.models import Account, Invitation, LedgerEntry, Membership, Role, User
 from billing.sign_in import limits
 from gateway_project.activity.models import Activity
 from gateway_project.checks import check_identities
@@ -87,6 +87,7 @@ def test_a_person_signs_up_and_signs_in_again(provider):
     assert (User.objects.count(), Account.objects.count(), SocialAccount.objects.count()) == (1, 1, 1)
     [told] = acts()
     assert told.startswith("Signed up with G")
+    assert not LedgerEntry.objects.exists()
     assert Activity.objects.get().account_id == Account.objects.get().pk
 
 
@@ -129,8 +130,17 @@ def test_sign_up_that_is_off_or_bound_is_so_with_an_identity(provider, settings,
     assert (rows(), is_signed_in(client)) == (before, False)
 
 
+def test_a_person_who_signs_up_with_an_identity_gets_the_trial_credit_once(provider, settings):
+    settings.TRIAL_CREDIT_CENTS = 150
+    client = Client()
+    for _ in range(2):
+        go(provider, client)
+    assert LedgerEntry.objects.get().title == "Trial credit"
+    assert Account.objects.get().balance_nanos == 1_500_000_000
+
+
 def test_who_is_invited_signs_up_with_an_identity_and_joins(provider, owner, alice, settings):  # noqa: F811
-    settings.SIGN_UP = False
+    settings.SIGN_UP, settings.TRIAL_CREDIT_CENTS = False, 150
     invite(owner, alice, EMAIL, Role.BILLING)
     path, client = link(), Client()
     page = client.get(path).content.decode()
@@ -140,6 +150,7 @@ def test_who_is_invited_signs_up_with_an_identity_and_joins(provider, owner, ali
     client.post("/dashboard/members/join/", {"key": path.partition("?key=")[2]})
     assert Membership.objects.get(user__email=EMAIL).role == Role.BILLING
     assert Account.objects.count() == 1  # no other of their own
+    assert not LedgerEntry.objects.filter(reference__startswith="trial:").exists()
 
 
 def test_an_invitation_that_ended_lets_nobody_sign_up(owner, alice, settings):  # noqa: F811
