@@ -98,4 +98,84 @@ window.addEventListener("pagehide", () => {
 });
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) for (const form of document.forms) delete form.dataset.sent;
+  // What the browser kept of filters is what was chosen when the page was left, not what it shows.
+  if (event.persisted || performance.getEntriesByType("navigation")[0].type === "back_forward") {
+    for (const form of document.querySelectorAll("form[data-submits]")) form.reset();
+  }
 });
+
+// Filters: a change sends the form, typing does after a pause. What was typed meanwhile, the caret and the scroll stay, and the number of
+// results is read out: the text of the element that data-submits names. Without scripts the form's button does it.
+const TYPED = "input:not([type=checkbox], [type=radio], [type=date])";
+const PAUSE_MS = { typed: 500, date: 1_000, key: 400 };
+let leaving = null;
+for (const form of document.querySelectorAll("form[data-submits]")) {
+  let timer, isByKey, changed;
+  const send = (isTyped) => {
+    clearTimeout(timer);
+    timer = null;
+    if (!form.checkValidity()) return;
+    const address = new URL(form.getAttribute("action") ?? "", location.href);
+    address.search = new URLSearchParams(new FormData(form));
+    const field = form.contains(document.activeElement) ? document.activeElement : changed;
+    leaving = { path: address.pathname, isTyped, field };
+    // What is typed on is one step back, not one for each pause.
+    const isOneStep = isTyped && form.dataset.typed === field.name;
+    location[isOneStep ? "replace" : "assign"](address);
+  };
+  const sendAfter = (pause, isTyped) => {
+    clearTimeout(timer);
+    timer = setTimeout(send, pause, isTyped);
+  };
+  for (const button of form.querySelectorAll("button:not([type=button])")) button.hidden = true;
+  form.addEventListener("formdata", ({ formData }) => {
+    for (const [name, value] of [...formData]) if (value === "") formData.delete(name);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(false);
+  });
+  form.addEventListener("keydown", () => { isByKey = true; });
+  form.addEventListener("pointerdown", () => { isByKey = false; });
+  form.addEventListener("input", (event) => {
+    changed = event.target;
+    if (event.target.matches(TYPED) && !event.isComposing) sendAfter(PAUSE_MS.typed, true);
+  });
+  form.addEventListener("compositionend", () => sendAfter(PAUSE_MS.typed, true));
+  form.addEventListener("change", ({ target }) => {
+    if (target.matches(TYPED)) return;
+    if (target.type === "date" && target.value && target.value < "1000") return; // its year is still being typed
+    sendAfter(!isByKey ? 0 : target.type === "date" ? PAUSE_MS.date : PAUSE_MS.key);
+  });
+  form.addEventListener("focusout", () => { if (timer) sendAfter(0); });
+}
+
+window.addEventListener("pagehide", () => {
+  if (!leaving) return;
+  const { path, isTyped, field } = leaving;
+  const { name, type, value, selectionStart, selectionEnd } = field;
+  sessionStorage.setItem("filters", JSON.stringify({ path, isTyped, name, type, value, selectionStart, selectionEnd, top: scrollY }));
+});
+
+const arrived = JSON.parse(sessionStorage.getItem("filters"));
+sessionStorage.removeItem("filters");
+if (arrived?.path === location.pathname) {
+  const form = document.querySelector("form[data-submits]");
+  const isChoice = ["checkbox", "radio"].includes(arrived.type);
+  const field = [...(form?.elements ?? [])].find((each) => each.name && each.name === arrived.name && (!isChoice || each.value === arrived.value));
+  if (field) {
+    if (field.closest("details")) field.closest("details").open = true;
+    field.focus({ preventScroll: true });
+    if (arrived.isTyped) form.dataset.typed = field.name;
+    if (field.matches(TYPED)) {
+      const isBehind = field.value !== arrived.value;
+      field.value = arrived.value;
+      field.setSelectionRange?.(arrived.selectionStart, arrived.selectionEnd);
+      if (isBehind) field.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+  }
+  scrollTo(0, arrived.top);
+  const status = Object.assign(document.createElement("p"), { className: "hidden", role: "status" });
+  document.body.append(status);
+  setTimeout(() => { status.textContent = document.getElementById(form?.dataset.submits)?.textContent.trim() ?? ""; }, 300);
+}
