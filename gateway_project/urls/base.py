@@ -23,6 +23,7 @@ base = [
     lead_to("api/", "rankings.api.urls"),
     path("api/openapi.json", counts_as_page(specification.document), name="openapi"),
     path("docs/reference", reference.show, name="reference"),
+    path("docs/reference/<slug:operation_id>", reference.show, name="operation"),
     lead_to("dashboard/", "billing.page_urls"),
     lead_to("dashboard/", "keys.page_urls"),
     lead_to("dashboard/", "completions.page_urls"),

@@ -25,7 +25,7 @@ _HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
 _CACHED_SECONDS = 10
 _PREVIOUS_SECONDS_MAX = 30  # beside a request that renders the next
 _PAGES_MAX = 256
-_DOCUMENTS_MAX = 16
+_DOCUMENTS_MAX = 128
 
 _UNCRAWLED = ["/dashboard/", "/accounts/", "/admin/", "/api/", "/mails/", "/v1/"]
 _ROBOTS = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in _UNCRAWLED)

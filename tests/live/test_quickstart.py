@@ -15,6 +15,7 @@ from completions.models import Completion
 from completions.public import facts
 from gateway_project.web import public_page
 from tests import factories, waiting
+from tests.shown_code import uncoloured
 from tests.upstream import whole
 
 pytestmark = pytest.mark.usefixtures("gateway", "models")
@@ -63,7 +64,7 @@ def page(gateway):
     """The page, with the address of the gateway: it is made here, as the gateway shows models up to half a minute late."""
     for cache in (facts, public_page):
         cache.forget()
-    return Client().get("/docs").content.decode().replace("http://testserver", gateway.url)
+    return uncoloured(Client().get("/docs").content.decode()).replace("http://testserver", gateway.url)
 
 
 def code(page, id):

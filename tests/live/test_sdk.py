@@ -14,6 +14,7 @@ from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged
 from tests.live.gateway import QUESTION, wait_until_settled
+from tests.shown_code import uncoloured
 from tests.upstream import HANG, ROLE, event, refusal, reply, stream, streamed, words
 
 pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
@@ -62,7 +63,7 @@ def test_it_quotes_what_a_completion_then_holds(sdk):
 
 
 def test_the_example_of_a_models_page_runs(gateway, key, alice, monkeypatch, capsys):
-    page = gateway.request("GET", "/models/demo/echo").body.decode()
+    page = uncoloured(gateway.request("GET", "/models/demo/echo").body.decode())
     example = html.unescape(re.search(r'<code id="example-python">(.*?)</code>', page, re.DOTALL)[1])
     monkeypatch.setenv("GATEWAY_API_KEY", key[1])
     exec(example, {})  # noqa: S102  it is ours

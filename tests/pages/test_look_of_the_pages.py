@@ -35,6 +35,7 @@ PUBLIC = [
     "/models/acme/large",
     "/docs",
     "/docs/reference",
+    "/docs/reference/createChatCompletion",
     "/docs/reference?q=cost",
     "/status",
     "/rankings",

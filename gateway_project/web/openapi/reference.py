@@ -1,4 +1,4 @@
-"""The API reference at /docs/reference, made from the OpenAPI description. Each field is a row, which a search finds."""
+"""The API reference at /docs/reference, made from the OpenAPI description. Each operation has a page, a search finds fields."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -21,10 +21,11 @@ from gateway_project.web.openapi import specification
 Schema = dict[str, Any]
 SEARCH_CHARACTERS_MAX = 100
 _DEPTH_MAX = 7
-_COMPLETIONS = ("chat/", "messages", "responses", "quote", "completions", "generation", "embeddings")
 # How the paths of each group begin; a path belongs to the first that fits.
 _GROUPS: dict[str, str | tuple[str, ...]] = {
-    "Completions": tuple(f"/v1/{beginning}" for beginning in _COMPLETIONS),
+    "Completions": ("/v1/chat/", "/v1/quote", "/v1/completions", "/v1/generation", "/v1/embeddings"),
+    "Anthropic’s Messages": "/v1/messages",
+    "OpenAI’s Responses": "/v1/responses",
     "Models and usage": "/v1/",
     "Balance and ledger": "/api/billing/",
     "Keys": "/api/keys",
@@ -37,6 +38,11 @@ class Field(NamedTuple):
     kind: str
     is_required: bool
     description: str
+
+    @property
+    def root(self) -> str:
+        """The field in which this one is; of an event its own name."""
+        return self.name if self.kind == "event" else re.split(r"[.\[]", self.name)[0]
 
 
 class Media(NamedTuple):
@@ -76,16 +82,19 @@ class Operation(NamedTuple):
 
 
 @require_safe
-def show(request: HttpRequest) -> HttpResponseBase:
-    """Show every operation, or with ``?q=`` where its words are found."""
+def show(request: HttpRequest, operation_id: str = "") -> HttpResponseBase:
+    """Show the operations by name, or with ``?q=`` where its words are found. With ``operation_id`` show that one whole."""
     words = request.GET.get("q", "").strip()[:SEARCH_CHARACTERS_MAX]
     addresses = hosts.api_url(request), hosts.base_url(request)
-    key = None if words else ("docs", addresses)
-    return public_page.respond(request, key, lambda: _render(*addresses, words), is_document=True)
+    key = None if words else ("docs", operation_id, addresses)
+    return public_page.respond(request, key, lambda: _render(*addresses, words, operation_id), is_document=True)
 
 
-def _render(api_url: str, base_url: str, words: str) -> str:
+def _render(api_url: str, base_url: str, words: str, operation_id: str) -> str:
     operations = read_operations(api_url, base_url)
+    shown = next((each for each in operations if each.id == operation_id), None)
+    if operation_id and shown is None:
+        raise Http404
     groups: dict[str, list[Operation]] = {}
     for each in operations:
         groups.setdefault(each.group, []).append(each)
@@ -94,13 +103,14 @@ def _render(api_url: str, base_url: str, words: str) -> str:
         "api_url": api_url,
         "base_url": base_url,
         "groups": groups.items(),
+        "shown": shown,
         "common_headers": [each for each in dict.fromkeys(headers) if 3 * headers.count(each) > len(operations)],
         "words": words,
         "found": list(_found(operations, words.casefold())) if words else [],
         "search_characters_max": SEARCH_CHARACTERS_MAX,
-        "canonical_path": reverse("reference"),
+        "canonical_path": reverse("operation", args=[operation_id]) if shown else reverse("reference"),
     }
-    return render_to_string("docs/reference.html", context)
+    return render_to_string("docs/operation.html" if shown else "docs/reference.html", context)
 
 
 def _found(operations: list[Operation], words: str) -> Iterator[tuple[Operation, list[Field]]]:

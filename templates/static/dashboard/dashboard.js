@@ -13,6 +13,21 @@ for (const time of document.querySelectorAll("time[datetime]:not([data-utc])")) 
 // On a phone the navigation is one line, which is moved sideways: show where the reader is.
 document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
+// Contents beside a long page say which of its sections is at the top, and show the page that is read.
+const contents = document.querySelector(".contents");
+if (contents && getComputedStyle(contents).position === "sticky") {
+  const current = [...contents.querySelectorAll("[aria-current]")].at(-1);
+  if (current) contents.scrollTop = current.offsetTop - contents.clientHeight / 2;
+  const links = [...contents.querySelectorAll("a")].filter((link) => link.hash && link.pathname === location.pathname);
+  const sections = links.map((link) => document.getElementById(link.hash.slice(1)));
+  const mark = () => {
+    const place = sections.findLastIndex((section) => section.getBoundingClientRect().top < innerHeight / 3);
+    links.forEach((link, index) => (index === place ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+  };
+  mark();
+  addEventListener("scroll", mark, { passive: true });
+}
+
 // A menu closes when the reader turns to something else.
 for (const menu of document.querySelectorAll("details.menu")) {
   document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
@@ -85,10 +100,12 @@ for (const input of languages) {
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
   if (!navigator.clipboard) continue;
+  const words = [...button.childNodes];
   button.hidden = false;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
     button.textContent = "Copied";
+    setTimeout(() => button.replaceChildren(...words), 2_000);
   });
 }
 

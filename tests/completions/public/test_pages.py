@@ -19,6 +19,7 @@ from gateway_project.web import public_page
 from tests import factories
 from tests.outage import with_the_database_unavailable
 from tests.rankings.streams import streamed
+from tests.shown_code import uncoloured
 
 OVERLOADED = {"provider": "echo", "status": 503, "reason": "overloaded"}
 REFUSED = {**OVERLOADED, "status": 400}
@@ -56,7 +57,7 @@ def get(path, **headers):
 def page(path):
     reply = get(path)
     assert reply.status_code == 200
-    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split()))
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", uncoloured(reply.content.decode())).split()))
 
 
 def listed(**parameters):
@@ -92,7 +93,7 @@ def test_the_landing_page_works_before_there_is_a_model(db):
 def test_the_first_request_goes_to_the_address_of_the_api_and_to_a_model_that_answers(catalog, settings):
     settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
     settings.ALLOWED_HOSTS = ["api.example.org", "example.org"]
-    text = html.unescape(get("/", HTTP_HOST="example.org").content.decode())
+    text = html.unescape(uncoloured(get("/", HTTP_HOST="example.org").content.decode()))
     assert "curl http://api.example.org/v1/chat/completions" in text
     assert 'base_url="http://api.example.org/v1"' in text
     assert '"model": "acme/large"' in text
@@ -169,7 +170,7 @@ def test_the_list_shows_prices_and_limits_and_marks_what_cannot_be_called(catalo
     assert "zed/free" not in text
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/docs/reference", "/models/acme/large"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/docs/reference/createMessage", "/models/acme/large"])
 def test_every_block_of_code_can_be_copied(catalog, path):
     shown = get(path).content.decode()
     blocks = re.findall(r'<pre class="code"[^>]*><code id="([^"]+)"', shown)
