@@ -4,8 +4,6 @@ Clients send back the replies they received, and those come from many makers: a 
 or a tool call is unknown to another.
 """
 
-from collections.abc import Mapping
-
 from completions.providers import sealed_reasoning, wire
 from completions.request import media
 from completions.request.fields import Fields
@@ -75,13 +73,12 @@ def with_schema(tool: Fields) -> Fields:
     return {**tool, "function": function}
 
 
-def keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:
-    """Return a message with the accepted fields only, and with a renamed role."""
+def keep_accepted(message: Fields, accepted: frozenset[str]) -> Fields:
+    """Return a message with the accepted fields only."""
     role, content = message["role"], message.get("content")
     # In a message of role "function", the name is the only link to the call that it answers, so it is kept in any case.
     kept = {name: message[name] for name in message if name in accepted or (name == "name" and role == "function")}
     kept = {name: value for name, value in kept.items() if value is not None or name == "content"}
-    kept["role"] = renamed_roles.get(role, role)
     if isinstance(content, list):  # an empty array is refused
         kept["content"] = drop_foreign_fields(content) or (None if kept.get("tool_calls") else "")
     if kept.get("tool_calls"):

@@ -59,7 +59,8 @@ class Quirk:
     charge by it; None where the provider refuses the field.
     ``refuses_unknown``: it refuses requests with unknown fields, also deep inside of messages and tools.
     ``documented_fields``, ``documented_message_fields``: the only fields that it is sent, in the body and in a message.
-    ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the provider's name.
+    ``renamed_fields``: OpenAI's name -> the provider's name.
+    ``takes_developers``: it knows messages of the role developer. Most others refuse them with 400.
     ``reasoning_off``: the field that keeps each model that accepts it from reasoning; empty where there is none.
     ``takes_tiers``: its service tiers are OpenAI's.
     ``takes_custom_tools``: it knows tools of the type custom. Who knows only functions refuses them.
@@ -75,7 +76,7 @@ class Quirk:
     documented_fields: frozenset[str] = _OPENAI
     documented_message_fields: frozenset[str] = _USUAL_IN_MESSAGES
     renamed_fields: dict[str, str] = field(default_factory=dict)
-    renamed_roles: dict[str, str] = field(default_factory=dict)
+    takes_developers: bool = False
     reasoning_off: Fields = field(default_factory=dict)
     takes_custom_tools: bool = False
     takes_tiers: bool = False
@@ -91,6 +92,7 @@ _AZURE = Quirk(
     has_old_models=True,
     refuses_unknown=True,
     documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
+    takes_developers=True,
     reasoning_off={"reasoning_effort": "none"},
     takes_custom_tools=True,
     takes_tiers=True,
@@ -109,6 +111,7 @@ QUIRKS: dict[str, Quirk] = {
         refuses_unknown=True,
         documented_fields=_OPENAI,
         documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
+        takes_developers=True,
         reasoning_off={"reasoning_effort": "none"},
         takes_custom_tools=True,
         takes_tiers=True,
@@ -128,7 +131,6 @@ QUIRKS: dict[str, Quirk] = {
         documented_fields=_MISTRAL,
         documented_message_fields=_COMMON_IN_MESSAGES | {"prefix"},
         renamed_fields={"seed": "random_seed"},
-        renamed_roles={"developer": "system"},
         ids=call_ids.MISTRAL,
     ),
     # 400 for store (github.com/CherryHQ/cherry-studio/issues/1099) and for other unknown fields; in messages for names
@@ -144,6 +146,14 @@ QUIRKS: dict[str, Quirk] = {
     ),
     "api.z.ai": Quirk(documented_fields=_ZAI, reasoning_off={"thinking": {"type": "disabled"}}),
     "api.together.ai": Quirk(documented_fields=_TOGETHER),
+    # api-docs.deepseek.com/guides/thinking_mode; no effort is "none" there.
+    "api.deepseek.com": Quirk(
+        documented_fields=_OPENAI | {"thinking", "user_id"}, reasoning_off={"thinking": {"type": "disabled"}}
+    ),
+    # alibabacloud.com/help/en/model-studio/deep-thinking
+    "aliyuncs.com": Quirk(
+        documented_fields=_OPENAI | {"enable_thinking", "thinking_budget", "top_k"}, reasoning_off={"enable_thinking": False}
+    ),
 }
 _NO_QUIRK = Quirk(takes_custom_tools=True, takes_tiers=True)  # an operator's own server may
 
@@ -222,7 +232,8 @@ def switches_reasoning_off(call: Call) -> bool:
     quirk = _quirk(call.route)
     if "none" not in call.route.rules.efforts:
         return False
-    given = {**call.request.fields, **_reasoning(call.request, quirk)}
+    effort = call.request.reasoning.effort
+    given = {**call.request.fields, **(_reasoning(effort, quirk) if effort else {})}
     for name, wanted in quirk.reasoning_off.items():
         found = given.get(name)
         is_off = wanted.items() <= found.items() if isinstance(found, dict) and isinstance(wanted, dict) else found == wanted
@@ -278,12 +289,9 @@ def _documented_fields(request: ChatRequest, quirk: Quirk) -> frozenset[str]:
     return quirk.documented_fields if is_stored else quirk.documented_fields - {"metadata"}
 
 
-def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
-    """Return what ``reasoning``, OpenRouter's object, is to this provider. ``reasoning_effort`` is copied."""
-    effort = request.reasoning.effort
-    if request.fields.get("reasoning") is None or effort is None:
-        return {}
-    return {"reasoning_effort": effort, **(quirk.reasoning_off if effort == "none" else {})}
+def _reasoning(effort: str, quirk: Quirk) -> Fields:
+    """Return what an effort is to this provider: its own switch turns reasoning off."""
+    return quirk.reasoning_off if effort == "none" and quirk.reasoning_off else {"reasoning_effort": effort}
 
 
 def _copied_fields(call: Call, quirk: Quirk) -> Fields:
@@ -292,9 +300,13 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     # Some servers written in Go match names without their case: to them MODEL is the model and Max_Tokens the limit, and the
     # last one wins.
     plain = {name: value for name, value in given.items() if value is not None and name == name.casefold()}
-    if "reasoning" in plain:
-        plain |= _reasoning(call.request, quirk)
+    if effort := call.request.reasoning.effort:
+        plain = {name: value for name, value in plain.items() if name != "reasoning_effort"} | _reasoning(effort, quirk)
     fields = {name: value for name, value in plain.items() if name not in _NOT_COPIED}
+    if not quirk.takes_developers:
+        fields["messages"] = [
+            {**each, "role": "system"} if each["role"] == "developer" else each for each in fields["messages"]
+        ]
     if not call.request.contents.message_fields.isdisjoint(sealed_reasoning.FIELDS):
         opened, keeps_shown = partial(sealed_reasoning.opened, call), _passes_unknown_fields(call)
         fields["messages"] = [messages.with_reasoning(each, opened, keeps_shown=keeps_shown) for each in fields["messages"]]
@@ -311,8 +323,8 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     documented = _documented_fields(call.request, quirk) if quirk.stores_metadata else quirk.documented_fields
     fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in documented}
     if quirk.refuses_unknown:
-        accepted, renamed = quirk.documented_message_fields, quirk.renamed_roles
-        fields["messages"] = [messages.keep_accepted(each, accepted, renamed) for each in fields["messages"]]
+        accepted = quirk.documented_message_fields
+        fields["messages"] = [messages.keep_accepted(each, accepted) for each in fields["messages"]]
         if "tools" in fields:
             fields["tools"] = messages.without_marks(fields["tools"])
     elif not call.request.contents.message_fields <= quirk.documented_message_fields:

@@ -79,20 +79,25 @@ VALID = {
 }
 
 
+def as_sent(messages):
+    """Return messages with the role of instructions that all servers know."""
+    return [{**each, "role": "system"} if each["role"] == "developer" else each for each in messages]
+
+
 def parse(messages):
     return schema.parse({"model": "acme/large", "messages": messages})
 
 
 @pytest.mark.parametrize("messages", VALID.values(), ids=VALID)
 def test_valid_messages_are_passed_on_unchanged(messages):
-    assert openai_request.body(make_call(parse(messages), make_offer(), 9), stream=False)["messages"] == messages
+    assert openai_request.body(make_call(parse(messages), make_offer(), 9), stream=False)["messages"] == as_sent(messages)
 
 
 def test_valid_messages_reach_the_upstream_over_http(api, alice, upstream):
     messages = [message for conversation in VALID.values() for message in conversation]
     assert ask(api, messages=messages).status_code == 200
     [asked] = upstream.requests
-    assert asked.body["messages"] == messages
+    assert asked.body["messages"] == as_sent(messages)
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 

@@ -391,6 +391,11 @@ ACCEPTED_MESSAGES: list[dict[str, Any]] = [
 ]
 
 
+def as_system(messages):
+    """Return messages that begin with a developer's as other makers than OpenAI get them."""
+    return [{**messages[0], "role": "system"}, *messages[1:]]
+
+
 def named(messages, *places):
     for place in places:
         messages = [*messages[:place], {**messages[place], "name": CONVERSATION[place]["name"]}, *messages[place + 1 :]]
@@ -401,8 +406,8 @@ def named(messages, *places):
     ("host", "messages"),
     [
         ("api.openai.com", named(ACCEPTED_MESSAGES, 0, 1, 3)),
-        ("api.mistral.ai", [{**ACCEPTED_MESSAGES[0], "role": "system"}, *ACCEPTED_MESSAGES[1:]]),
-        ("api.groq.com", ACCEPTED_MESSAGES),
+        ("api.mistral.ai", as_system(ACCEPTED_MESSAGES)),
+        ("api.groq.com", as_system(ACCEPTED_MESSAGES)),
     ],
     ids=["openai", "mistral", "groq"],
 )
@@ -495,11 +500,12 @@ def test_an_id_of_mistral_comes_back_to_it_as_it_was(api, upstream, played_as):
 TOOLS_OF_OTHERS = [{**FIND, "cache_control": {"type": "ephemeral"}}]
 
 
-def test_a_server_of_the_operators_own_receives_messages_unchanged(api, large, upstream):
+def test_a_server_of_the_operators_own_receives_messages_with_every_field(api, large, upstream):
     change_provider(large, passes_unknown_fields=True)
     reply = ask(api, messages=CONVERSATION, tools=TOOLS_OF_OTHERS)
     assert (reply.status_code, "x-gateway-ignored-fields" in reply) == (200, False)
-    assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (CONVERSATION, TOOLS_OF_OTHERS)
+    asked = upstream.requests[0].body
+    assert (asked["messages"], asked["tools"]) == (as_system(CONVERSATION), TOOLS_OF_OTHERS)
 
 
 def test_other_upstreams_receive_messages_without_unknown_fields(api, upstream):
@@ -508,7 +514,8 @@ def test_other_upstreams_receive_messages_without_unknown_fields(api, upstream):
         {name: value for name, value in message.items() if name not in ("annotations", "audio")} for message in CONVERSATION
     ]
     assert (reply.status_code, reply["x-gateway-ignored-fields"]) == (200, "messages.annotations")
-    assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (known, TOOLS_OF_OTHERS)
+    asked = upstream.requests[0].body
+    assert (asked["messages"], asked["tools"]) == (as_system(known), TOOLS_OF_OTHERS)
 
 
 def test_unknown_options_of_a_stream_go_to_servers_of_the_operators_own_only(api, large, upstream):
