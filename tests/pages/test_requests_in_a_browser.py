@@ -37,8 +37,8 @@ def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alic
         assert fits(page), step
 
     check("list")
-    name = page.locator("td.where").first
-    expect(name).to_have_attribute("title", NAME)
+    name = page.locator("td.where .cut").first
+    expect(name).to_have_attribute("title", f"{NAME}, for user-2")
     height = "cell => cell.scrollHeight"
     cut = name.evaluate(height)
     name.focus()

@@ -1,13 +1,18 @@
 // Enhancements. Every page works without scripts.
 "use strict";
 
-// Show times in the reader's time zone, with UTC in the title. Days stay UTC days. Staff, who compare times, see them in UTC.
+// Show times in the reader's time zone, with UTC in the title. Days stay UTC days. Staff, who compare times, see them in UTC. To the
+// second, the year is said only of other years: rows are short.
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const seconds = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const toTheSecond = { month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" };
+const seconds = new Intl.DateTimeFormat(undefined, toTheSecond);
+const secondsOfYear = new Intl.DateTimeFormat(undefined, { year: "numeric", ...toTheSecond });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 for (const time of document.querySelectorAll("time[datetime]:not([data-utc])")) {
-  const format = !time.dateTime.includes("T") ? days : "seconds" in time.dataset ? seconds : moments;
-  time.textContent = format.format(new Date(time.dateTime));
+  const moment = new Date(time.dateTime);
+  const exact = moment.getFullYear() === new Date().getFullYear() ? seconds : secondsOfYear;
+  const format = !time.dateTime.includes("T") ? days : "seconds" in time.dataset ? exact : moments;
+  time.textContent = format.format(moment);
 }
 
 // On a phone the navigation is one line, which is moved sideways: show where the reader is.
@@ -62,10 +67,27 @@ if (awaited) {
 }
 
 // A name that its cell cuts is whole in its title, and where the keyboard or a tap reaches it.
-for (const cell of document.querySelectorAll(".cut, #changelist .results :is(td, th)")) {
-  if (cell.scrollWidth <= cell.clientWidth) continue;
+for (const cell of document.querySelectorAll(".cut, .name, #changelist .results :is(td, th)")) {
+  const { scrollWidth, clientWidth } = (cell.matches(".name") && cell.firstElementChild) || cell;
+  if (scrollWidth <= clientWidth) continue;
   cell.title ||= cell.textContent.trim();
-  if (!cell.matches("a") && !cell.querySelector("a, input")) cell.tabIndex = 0;
+  if (!cell.closest("a") && !cell.querySelector("a, input")) cell.tabIndex = 0;
+}
+
+// What is below the cent is in grey. The amount stays one text, which is read and copied as one.
+if (CSS.highlights) {
+  const below = new Highlight();
+  for (const place of document.querySelectorAll(".usd, :is(td, dd):not(:has(.usd))")) {
+    const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const startContainer = texts.currentNode;
+      for (const { index, 0: { length }, 1: digits } of startContainer.data.matchAll(/\$[\d,]+\.\d\d(\d+)/g)) {
+        const endOffset = index + length;
+        below.add(new StaticRange({ startContainer, startOffset: endOffset - digits.length, endContainer: startContainer, endOffset }));
+      }
+    }
+  }
+  CSS.highlights.set("below-cent", below);
 }
 
 // Ignore a second click while a form is being sent.

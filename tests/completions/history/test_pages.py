@@ -89,7 +89,7 @@ def past(alice, large):
 def test_a_request_is_listed_as_soon_as_it_is_answered(api, alice, owner, large):  # noqa: F811
     reply = ask(api, user="u-1")
     page = text(owner.get(LIST))
-    assert re.search(r"acme/large succeeded via scripted for u-1 test [\d.]+ s 11 \$0\.000057", page)
+    assert re.search(r"acme/large succeeded scripted test for u-1 - [\d.]+ s 11 \$0\.000057", page)
     assert f'href="{LIST}{reply.json()["id"]}/"' in owner.get(LIST).content.decode()
 
 
@@ -97,7 +97,7 @@ def test_a_row_has_seconds_the_provider_and_the_latency(owner, key, past):  # no
     at = past(key, 1, is_stream=True, first_token_ms=420, streamed_ms=1_000).created_at
     Completion.objects.update(finished_at=at + timedelta(seconds=1, milliseconds=500))
     page = text(owner.get(LIST))
-    assert f"{at:%H:%M:%S} UTC acme/large succeeded via scripted laptop 1.50 s first token 0.42 s 11 $0.000057" in page
+    assert f"{at:%H:%M:%S} UTC acme/large succeeded scripted laptop 0.42 s 1.50 s 11 $0.000057" in page
 
 
 def test_the_filter_of_models_offers_those_that_the_account_used(api, owner, bob, large, echo_model):  # noqa: F811
