@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core import paginator
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from billing.accounts import lifecycle
 from billing.accounts.roles import PERMISSIONS, Permission
-from billing.models import Account, Membership, Role
+from billing.models import Account, LedgerEntry, Membership, Role
 from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 
@@ -37,8 +37,10 @@ class Member:
         self.email, self.is_staff = user.email, user.is_staff
         self.role = Role(chosen.role)
         self.account_name, self.account_is_active = account.name, account.is_active
-        # The threshold of alerts, if the balance of an account that had credit is below it.
-        self.low_below_nanos = account.warning_threshold_nanos if account.is_low and account.last_seq else None
+        # The threshold of alerts, if the balance of an account that had credit, beyond one to try, is below it.
+        no_credit = Q(type=LedgerEntry.Type.USAGE_DEBIT) | Q(reference__startswith="trial:")
+        is_low = account.is_low and account.entries.exclude(no_credit).exists()
+        self.low_below_nanos = account.warning_threshold_nanos if is_low else None
         # The accounts that the member can select.
         self.choices = [
             {"id": str(each.account_id), "name": each.account.name, "is_chosen": each == chosen} for each in memberships

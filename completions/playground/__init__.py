@@ -3,7 +3,8 @@
 A request goes through ``inbound.completion_view`` as every other, with the account's key named Playground, which has a spending
 limit and is among the account's keys. Members use it whose role may send requests, by a form with a CSRF token.
 
-- ``pages``       the page
-- ``completion``  sends the request of a form with the account's playground key, which the first one makes
-- ``forms``       the request as a form
+- ``pages``          the page
+- ``first_request``  the page that makes an account's first key, and sends the first request with it
+- ``completion``     sends the request of a form with a key of the account, which the first one makes
+- ``forms``          the request as a form
 """

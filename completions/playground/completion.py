@@ -1,15 +1,18 @@
-"""Sends the request of a form with the key that is named Playground, whose secret is not kept.
+"""Sends the request of a form with a key of the account, whose secret is not kept.
 
 It passes admission, limits, hold and settlement, as every completion does.
 """
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.parsers import BaseParser
@@ -23,7 +26,7 @@ from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project.db import pool
-from gateway_project.text import compact_json
+from gateway_project.text import compact_json, dollars
 from gateway_project.web.request_notes import notes_of_api
 from gateway_project.web.strict_json import Body
 from keys import acts
@@ -35,23 +38,26 @@ KEY_NAME = "Playground"
 LIMIT_CENTS = 500  # a month; owners and developers change it among the keys
 
 
-def find_or_make_key(request: HttpRequest, account: Account, *, makes_another: bool) -> ApiKey | None:
-    """Return the key, which the first request makes; None if it is revoked or has expired, unless ``makes_another``."""
-    if key := _usable(account):
-        return key
+def find_or_make_key(request: HttpRequest, account: Account, name: str, *, makes_another: bool) -> tuple[ApiKey, str] | None:
+    """Return the key of this name, with its secret if this call made it. Raises MaximumReached, AccountClosed.
+
+    None if it is revoked or has expired, unless ``makes_another``.
+    """
+    if key := find_key(account, name):
+        return key, ""
     with transaction.atomic():
         account_locks.lock_account(account.pk)  # two first requests at once make one key
-        if key := _usable(account):
-            return key
-        if account.keys.filter(name__iexact=KEY_NAME).exists() and not makes_another:
+        if key := find_key(account, name):
+            return key, ""
+        if account.keys.filter(name__iexact=name).exists() and not makes_another:
             return None
         limit = SpendingLimit(LIMIT_CENTS, SpendingType.RECURRING.value, SpendingPeriod.MONTHLY.value)
-        return acts.make_key(request, account, name=KEY_NAME, created_by=request.user, limit=limit)[0]
+        return acts.make_key(request, account, name=name, created_by=request.user, limit=limit)
 
 
-def _usable(account: Account) -> ApiKey | None:
+def find_key(account: Account, name: str) -> ApiKey | None:
     not_expired = Q(expires_at=None) | Q(expires_at__gt=Now())
-    return account.keys.filter(not_expired, name__iexact=KEY_NAME, revoked_at=None).order_by("pk").first()
+    return account.keys.filter(not_expired, name__iexact=name, revoked_at=None).order_by("pk").first()
 
 
 class FormAuthentication(BaseAuthentication):
@@ -92,3 +98,36 @@ def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpRe
     sent = compact_json.dumps(fields)
     pool.release_connection()  # others need it while the provider works
     return _post(request, caller=caller, sent=sent)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole reply, or why there is none. ``cost_nanos``: None where it is not known."""
+
+    completion_id: str = ""
+    text: str = ""
+    error: str = ""
+    lacks_credit: bool = False
+    is_cut: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_nanos: int | None = None
+
+
+def read(response: HttpResponseBase) -> Reply:
+    """Return the whole reply of a request that was not to stream."""
+    assert isinstance(response, HttpResponse)
+    body = json.loads(response.content, parse_float=Decimal, parse_int=Decimal)
+    if "error" in body:
+        error = body["error"]
+        lacks_credit = error["code"] == "insufficient_quota" and error["limit_source"] == "account"
+        return Reply(error=error["message"], lacks_credit=lacks_credit)
+    [choice, *_], usage = body["choices"], body["usage"]
+    return Reply(
+        completion_id=body["id"],
+        text=choice["message"].get("content") or "",
+        is_cut=choice["finish_reason"] == "length",
+        prompt_tokens=int(usage["prompt_tokens"]),
+        completion_tokens=int(usage["completion_tokens"]),
+        cost_nanos=None if usage["cost"] is None else int(usage["cost"] * dollars.NANOS_PER_DOLLAR),
+    )

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -20,24 +18,11 @@ from completions.playground.forms import PlaygroundForm
 from gateway_project import errors
 from gateway_project.text import dollars
 from gateway_project.web import error_replies, hosts
+from keys import acts
 from keys.authentication import Caller
 
 _REVOKED = "The Playground key was revoked or has expired. Select this to create a new one."
 _EXAMPLE = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A whole reply, or why there is none. ``cost_nanos``: None where it is not known."""
-
-    completion_id: str = ""
-    text: str = ""
-    error: str = ""
-    lacks_credit: bool = False
-    is_cut: bool = False
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_nanos: int | None = None
 
 
 @form_page(Permission.SEND_REQUESTS)
@@ -70,6 +55,8 @@ def show_charge(request: HttpRequest, account: Account, completion_id: str) -> H
         charge["costInDollars"] = dollars.format_plain(completion.cost_nanos or 0)
         charge["promptTokens"] = completion.prompt_tokens
         charge["completionTokens"] = completion.completion_tokens
+        left = account.entries.filter(reference=completion_id).values_list("balance_after_nanos", flat=True).first()
+        charge["balanceInDollars"] = dollars.format_plain(account.balance_nanos if left is None else left)
     return JsonResponse(charge)
 
 
@@ -77,34 +64,20 @@ def _caller(request: HttpRequest, account: Account, form: PlaygroundForm) -> Cal
     """Return who pays for a valid form; None, with an error in the form, if it is not valid or its key may not be used."""
     if not form.is_valid():
         return None
-    found = completion.find_or_make_key(request, account, makes_another=form.cleaned_data["makes_key"])
+    try:
+        found = completion.find_or_make_key(request, account, completion.KEY_NAME, makes_another=form.cleaned_data["makes_key"])
+    except (errors.MaximumReached, acts.AccountClosed) as refusal:
+        form.add_error(None, refusal.message)
+        return None
     if found is None:
         form.add_error("makes_key", _REVOKED)
         return None
-    return Caller(found.pk, account.pk)
-
-
-def _read(response: HttpResponseBase) -> Reply:
-    assert isinstance(response, HttpResponse)
-    body = json.loads(response.content, parse_float=Decimal, parse_int=Decimal)
-    if "error" in body:
-        error = body["error"]
-        lacks_credit = error["code"] == "insufficient_quota" and error["limit_source"] == "account"
-        return Reply(error=error["message"], lacks_credit=lacks_credit)
-    [choice, *_], usage = body["choices"], body["usage"]
-    return Reply(
-        completion_id=body["id"],
-        text=choice["message"].get("content") or "",
-        is_cut=choice["finish_reason"] == "length",
-        prompt_tokens=int(usage["prompt_tokens"]),
-        completion_tokens=int(usage["completion_tokens"]),
-        cost_nanos=None if usage["cost"] is None else int(usage["cost"] * dollars.NANOS_PER_DOLLAR),
-    )
+    return Caller(found[0].pk, account.pk)
 
 
 def _answered(request: HttpRequest, form: PlaygroundForm, fields: dict[str, Any], response: HttpResponseBase) -> HttpResponse:
     """Show the reply, and a form that continues the conversation. After an error the form is as it was sent."""
-    reply = _read(response)
+    reply = completion.read(response)
     prompt = form.cleaned_data["prompt"]
     if not reply.error:
         turn = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply.text}]
@@ -119,7 +92,7 @@ def _page(
     form: PlaygroundForm,
     *,
     fields: dict[str, Any] | None = None,
-    reply: Reply | None = None,
+    reply: completion.Reply | None = None,
     prompt: str = "",
     turns: Sequence[dict[str, str]] = (),
     status: int = 200,

@@ -74,11 +74,12 @@ def test_an_empty_account_explains_the_next_steps(bob):
 
 def test_the_first_steps_show_how_far_the_account_is_until_a_request_was_answered(owner, alice):
     page = text(owner.get("/dashboard/"))
-    assert "Add credit done Create a key Programs spend" in page
+    assert "Add credit done Send your first request One button creates a key" in page
+    assert "Create a key for it, with a limit of its own" in page
     assert "Waiting for your first request" not in page
     key, _ = factories.make_key(alice, "laptop")
     page = text(owner.get("/dashboard/"))
-    assert "Create a key done Send a request" in page
+    assert "With a key in GATEWAY_API_KEY:" in page
     assert "Waiting for your first request. Refresh" in page
     use(key, cost_nanos=1, day=timezone.now().date() - timedelta(days=90))
     assert "Get started in three steps" not in text(owner.get("/dashboard/"))
@@ -89,8 +90,8 @@ def test_the_first_steps_offer_only_what_the_role_may_do(db):
     factories.add_member(account=factories.make_account("New"), user=viewer, role=Role.VIEWER)
     page = text(signed_in(viewer).get("/dashboard/"))
     assert "No credit yet. An owner or billing member can add it. Spending" in page
-    assert "An owner or developer can create one." in page
-    assert "Create your first key" not in page
+    assert "An owner or developer can create a key and send it." in page
+    assert "Create a key and send a request" not in page
 
 
 def test_the_example_request_uses_the_address_of_the_api(owner, settings):

@@ -204,6 +204,34 @@ def close(page, live_server, secret):
     assert stopped.value.status_code in (401, 403)
 
 
+@pytest.mark.usefixtures("_gateway", "echo_model", "transactional_db")
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_a_newcomer_has_the_first_answer_on_the_second_page(live_server, open_page, settings, has_scripts):
+    settings.TRIAL_CREDIT_CENTS = 100
+    page = open_page(viewport={"width": 1280, "height": 900}, java_script_enabled=has_scripts)
+    sign_up(page)
+    pages = ["/dashboard/"]
+    page.on("framenavigated", lambda frame: pages.append(frame.url.removeprefix(live_server.url)))
+    page.get_by_role("button", name="Create a key and send a request").click()
+    entry = LedgerEntry.objects.filter(type="USAGE_DEBIT")
+    expect(page.locator("#reply")).to_have_text("Say hello in three languages.")
+    expect(page.locator("#cost")).to_have_text(re.compile(r"^\$0\.0"))
+    assert pages == ["/dashboard/", "/dashboard/start/"]
+    assert page.locator("#cost").inner_text() == dollars.format_usd(-entry.get().amount_nanos)
+    assert page.locator("#left").inner_text() == dollars.format_usd(entry.get().balance_after_nanos)
+    look(page, f"life-first-answer-{has_scripts}")
+    secret = SECRET.search(page.locator("#secret").inner_text())[0]
+    page.get_by_role("radio", name="Python").check(force=True)
+    expect(page.locator("#code-python")).to_contain_text(f'api_key="{secret}"')
+    expect(page.locator("#code-curl")).to_be_hidden()
+    assert ask(live_server, secret).choices[0].message.content == "Hello"
+    if has_scripts:
+        stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])")
+        assert secret not in stored
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")  # a browser that keeps the page keeps no secret
+        assert secret not in page.content()
+
+
 @pytest.mark.usefixtures("_gateway", "echo_model")
 def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, open_page):
     page = open_page(viewport={"width": 1280, "height": 900})

@@ -90,6 +90,9 @@ if (CSS.highlights) {
   CSS.highlights.set("below-cent", below);
 }
 
+// Tell a form that the next page has scripts, and streams.
+for (const field of document.querySelectorAll("[data-streams]")) field.value = "on";
+
 // Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]:not([data-repeats])")) {
   form.addEventListener("submit", (event) => {

@@ -11,14 +11,6 @@ const SETTLE_MILLISECONDS_MAX = 15000;
 
 for (const element of document.querySelectorAll("[data-script]")) element.hidden = false;
 
-// Costs are whole nanodollars, and shown exactly, so that they add up to the cost of the conversation.
-const nanosOf = (dollars) => BigInt(Number(dollars).toFixed(9).replace(".", ""));
-
-function dollars(nanos, decimals = 2) {
-  const digits = String(nanos).padStart(10, "0");
-  return `$${digits.slice(0, -9)}.${digits.slice(-9).replace(/0+$/, "").padEnd(decimals, "0")}`;
-}
-
 const costs = new Map(); // the nanodollars that the page shows, by the id of their element
 
 // Show a cost, and all costs of the page with as many decimals as any of them needs.
@@ -30,23 +22,6 @@ function showCost(id, nanos) {
 
 let wholeCost = 0n;
 let sentPrompt = "";
-
-async function* events(body) {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for (const reader = body.getReader(); ;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
-    rest = lines.pop();
-    for (const line of lines) if (line.startsWith("data: ") && line !== "data: [DONE]") yield JSON.parse(line.slice(6));
-  }
-}
-
-async function refusal(response) {
-  const isJson = (response.headers.get("Content-Type") || "").startsWith("application/json");
-  return isJson ? (await response.json()).error.message : `The gateway replied ${response.status}. Reload the page and try again.`;
-}
 
 // A model and its conversation. The messages so far are kept here, and sent each time, as the gateway stores none.
 class Side {
@@ -159,7 +134,7 @@ class Side {
     this.show("cost", `at most ${dollars(sent.maxCost)}`);
     this.show("state", "Stopped. The charge is being settled.");
     for (let wait = SETTLE_MILLISECONDS; sent === this.latest; wait = Math.min(wait * 1.5, SETTLE_MILLISECONDS_MAX)) {
-      const charge = await readCharge(sent.id).catch(() => ({ isSettled: false }));
+      const charge = await readCharge(at("request").dataset.charges.replace("ID", sent.id)).catch(() => ({ isSettled: false }));
       if (sent !== this.latest) return; // another request is shown by now
       if (charge.isSettled) {
         this.showCharge(nanosOf(charge.costInDollars), charge.promptTokens, charge.completionTokens);
@@ -230,11 +205,6 @@ class Side {
       else this.fail(error.message);
     }
   }
-}
-
-async function readCharge(id) {
-  const response = await fetch(at("request").dataset.charges.replace("ID", id), { redirect: "manual" });
-  return response.ok ? response.json() : { isSettled: false };
 }
 
 const first = new Side("model", ""), second = new Side("other_model", "-2");

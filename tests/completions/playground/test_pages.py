@@ -117,7 +117,13 @@ def test_charge_is_told_when_it_is_settled(owner, alice, bob):
     charge = f"{PATH}charge/{completion.pk}/"
     assert owner.get(charge).json() == {"isSettled": False}
     assert first + b"".join(pieces)
-    told = {"isSettled": True, "costInDollars": "0.0000075", "promptTokens": 6, "completionTokens": 3}
+    told = {
+        "isSettled": True,
+        "costInDollars": "0.0000075",
+        "promptTokens": 6,
+        "completionTokens": 3,
+        "balanceInDollars": "9.9999925",
+    }
     assert owner.get(charge).json() == told
     assert LedgerEntry.objects.get(reference=completion.pk).amount_nanos == -7_500
     assert signed_in(owner_of(bob)).get(charge).status_code == 404
