@@ -51,6 +51,7 @@ OWNERS = [
     "/dashboard/usage/",
     "/dashboard/usage/?by=model",
     "/dashboard/requests/",
+    "/dashboard/start/",
     "/dashboard/playground/",
     "/dashboard/keys/",
     "/dashboard/keys/find/",
@@ -114,7 +115,7 @@ NOT_PAGES = {
     *("sign-in", "sign-out", "choose-account", "account_logout", "account_change_password", "mfa_list_webauthn"),
     *("revoke-invitation", "cancel-payment", "retry-payment", "undo-closing", "pause-webhook", "test-webhook"),
     *("send-delivery-again", "pause-key", "resume-key", "end-former-secrets", "end-session", "mfa_login_webauthn"),
-    "withdraw-request",
+    *("withdraw-request", "send-first-request"),
     *("google_login", "google_callback", "github_login", "github_callback", "playground-charge", "requests-csv"),
     *(
         "openapi",
