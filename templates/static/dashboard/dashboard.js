@@ -141,7 +141,7 @@ window.addEventListener("pagehide", () => {
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) for (const form of document.forms) delete form.dataset.sent;
   // What the browser kept of filters is what was chosen when the page was left, not what it shows.
-  if (event.persisted || performance.getEntriesByType("navigation")[0].type === "back_forward") {
+  if (event.persisted || performance.getEntriesByType("navigation")[0]?.type === "back_forward") {
     for (const form of document.querySelectorAll("form[data-submits]")) form.reset();
   }
 });
