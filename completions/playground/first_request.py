@@ -6,7 +6,7 @@ With scripts the page streams the reply; without, it has the whole one. The secr
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
@@ -20,7 +20,7 @@ from completions.catalog.lookup import Listing
 from completions.models import ModelKind
 from completions.playground import completion
 from gateway_project import errors
-from gateway_project.web import error_replies, hosts
+from gateway_project.web import hosts
 from keys import acts
 from keys.authentication import Caller
 from keys.models import ApiKey
@@ -70,7 +70,7 @@ def stream_first_request(request: HttpRequest, account: Account) -> HttpResponse
     """Send the request with the key that the page has made, and stream the reply as the API does."""
     form, listing, key = FirstRequestForm(account, request.POST), _choose_model(), completion.find_key(account, KEY_NAME)
     if not (form.is_valid() and listing and key):
-        return error_replies.as_json(errors.InvalidRequest("This page is outdated. Reload it.", param="account"), request)
+        raise Http404
     stream = {"stream": True, "stream_options": {"include_usage": True}}
     return completion.send(request, Caller(key.pk, account.pk), {**_fields(listing), **stream})
 

@@ -55,7 +55,7 @@ CASES = {
     "revoke-key": Case("keys/{key}/revoke/", KEYS, post=302, writes=True),
     "playground": Case("playground/", KEYS, post=200, form=REQUEST, writes=True),
     "first-request": Case("start/", KEYS, post=200, form={"account": "{account}"}, writes=True),
-    "send-first-request": Case("start/send/", KEYS, get=405, post=400, form={"account": "{account}"}),  # there is no key
+    "send-first-request": Case("start/send/", KEYS, get=405, post=404, form={"account": "{account}"}),  # there is no key
     "playground-charge": Case("playground/charge/none/", get=404),
     "statement": Case("ledger/"),
     "statement-csv": Case("ledger.csv"),
