@@ -175,7 +175,7 @@ class LedgerEntryAdmin(keyset.NewestFirstAdmin):
         acts = possible_acts_on_entry(request, entry) if entry else []
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "acts": acts})
 
-    short_id = column("id", lambda entry: short_ids.shorten(str(entry.pk)))
+    short_id = column("ID", lambda entry: short_ids.shorten(str(entry.pk)))
     at = column("when", lambda entry: list_values.moment(entry.created_at))
     of_account = column("account", lambda entry: list_values.link(entry.account))
     kind = column("type", lambda entry: list_values.word(entry.title, entry.type))

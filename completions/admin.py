@@ -66,7 +66,7 @@ class CompletionAdmin(NewestFirstAdmin):
         accounts = search.account_ids(term)
         return queryset.filter(Q(pk=term) | Q(request_id=term) | Q(key=term) | Q(account__in=accounts)), False
 
-    short_id = column("id", lambda completion: short_ids.shorten(completion.pk))
+    short_id = column("ID", lambda completion: short_ids.shorten(completion.pk))
     at = column("when", lambda completion: list_values.moment(completion.created_at))
     finished = column("finished", lambda one: one.finished_at and list_values.moment(one.finished_at), empty_value="-")
     of_account = column("account", lambda completion: list_values.link(completion.account))

@@ -72,7 +72,6 @@ class BillingDetailsForm(forms.ModelForm):
     class Meta:
         model = BillingDetails
         fields = ("name", "address", "tax_id")
-        labels = {"tax_id": "Tax ID"}
         widgets = {"address": forms.Textarea(attrs={"rows": 4, "autocomplete": "street-address"})}
         help_texts = {"tax_id": "For example, DE123456789. Optional."}
 

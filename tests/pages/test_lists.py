@@ -4,6 +4,8 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from django.contrib import admin
+from django.contrib.admin.utils import label_for_field
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from playwright.sync_api import expect
@@ -250,3 +252,11 @@ def test_a_plain_column_of_times_has_seconds_and_a_zone(root, alice, page):
     shown = root.get(f"/admin/{page.format(key=key.pk)}").content.decode()
     assert re.search(r">\d{1,2} \w{3} \d{4}, \d\d:\d\d:\d\d UTC<", shown)
     assert not re.search(r"\d [ap]\.m\.", shown)
+
+
+def test_labels_write_abbreviations_in_capitals():
+    pages = admin.site._registry.items()
+    shown = {str(field.verbose_name) for model, _ in pages for field in model._meta.local_fields}
+    shown |= {label_for_field(name, model, page) for model, page in pages for name in page.list_display}
+    assert {"tax ID", "base URL", "API key env"} <= shown
+    assert [label for label in shown if re.search(r"\b([Ii]d|[Uu]rl|[Aa]pi)\b", label)] == []
