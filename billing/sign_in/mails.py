@@ -47,6 +47,7 @@ BUTTONS = {
     "members_changed": "View members",
     "no_user": "Try another address",
     "reset": "Choose a new password",
+    "second_factor_removal": "View your requests",
     "sign_up": "Confirm and choose a password",
     "sign_up_again": "Choose a new password",
     "signed_in": "Review your sessions",

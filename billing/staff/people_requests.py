@@ -140,8 +140,8 @@ def _state_of_factors(user: User) -> dict[str, Any]:
 
 def _tell(asked: SecondFactorRequest, what: str) -> None:
     notices.tell_owners(asked.account, f"{asked.user}: {what}", but=asked.user)
-    page = hosts.mailed_page("support-requests", "Two-factor authentication")
-    mails.send_once_committed(asked.user.email, "second_factor_removal", what=what, page=page)
+    link = hosts.mailed_page("support-requests", "the page Two-factor authentication")
+    mails.send_once_committed(asked.user.email, "second_factor_removal", what=what, link=link)
 
 
 # --- Withdrawing --------------------------------------------------------------------------------------------------
