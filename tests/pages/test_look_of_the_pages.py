@@ -27,7 +27,11 @@ from tests.pages.dashboard_pages import use
 
 __all__ = ["_nothing_collected"]
 
-DARK = ["/rankings", "/dashboard/alerts/"]  # together they have text in, or on, each colour that colours.css names for text
+DARK = [
+    "/rankings",
+    "/docs",
+    "/dashboard/alerts/",
+]  # together they have text in, or on, each colour that it has for text
 PUBLIC = [
     "/",
     "/models",
