@@ -361,19 +361,20 @@ def test_the_page_shows_the_same_window_as_admission(alice, type, period):
 
 
 def test_limits_per_minute_are_shown_whether_of_key_account_or_deployment(owner, alice, settings):
-    factories.make_key(alice, requests_per_minute=1)
-    assert "at most 1 request per minute" in text(owner.get("/dashboard/keys/"))
+    key, _ = factories.make_key(alice, requests_per_minute=1)
+    page = f"/dashboard/keys/{key.pk}/"
+    assert "At most 1 request per minute" in text(owner.get(page))
     settings.KEY_TOKENS_PER_MINUTE = 50_000
-    assert "at most 1 request and 50,000 tokens per minute" in text(owner.get("/dashboard/keys/"))
+    assert "At most 1 request and 50,000 tokens per minute" in text(owner.get(page))
     Account.objects.update(tokens_per_minute=100_000)
-    assert "at most 1 request and 100,000 tokens per minute" in text(owner.get("/dashboard/"))
+    assert "At most 1 request and 100,000 tokens per minute" in text(owner.get(page))
     assert "100,000 tokens per minute" in text(owner.get(f"/dashboard/keys/{alice.keys.get().pk}/limit/"))
 
 
 def test_a_key_without_limits_per_minute_shows_how_many_requests_may_run_at_a_time(owner, alice):
-    factories.make_key(alice, requests_in_flight_max=7)
-    page = text(owner.get("/dashboard/keys/"))
-    assert "at most 7 requests at a time" in page
+    key, _ = factories.make_key(alice, requests_in_flight_max=7)
+    page = text(owner.get(f"/dashboard/keys/{key.pk}/"))
+    assert "At most 7 requests at a time" in page
     assert "per minute" not in page
 
 

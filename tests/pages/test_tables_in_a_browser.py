@@ -10,7 +10,7 @@ from tests.conftest import client_for
 from tests.pages.dashboard_pages import use
 
 REQUESTS, LEDGER = "/dashboard/requests/", "/dashboard/ledger/"
-PAGES = [REQUESTS, LEDGER, "/dashboard/usage/", "/dashboard/"]
+PAGES = [REQUESTS, LEDGER, "/dashboard/usage/", "/dashboard/keys/", "/dashboard/"]
 NAME = "the-key-of-the-nightly-batch-that-reads-all-mail-again-2026"
 # Where the point of each amount is, by column.
 POINTS = r"""() => {
