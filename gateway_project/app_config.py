@@ -46,6 +46,10 @@ class GatewayApp(AppConfig):
         """Return those of the ids that are models or aliases of the catalog."""
         return ()
 
+    def scores(self, model_ids: Collection[str]) -> Mapping[str, Any]:
+        """Return what the app's rankings say of models, by their ids, for the templates of their pages."""
+        return {}
+
     def spender_names(
         self, account: Any, *, limit: int, ids: Collection[str] | None = None, text: str | None = None
     ) -> dict[str, str]:
@@ -72,6 +76,11 @@ def spender_names(account: Any, *, limit: int, **asked: Any) -> dict[str, str]:
     """Return what ``GatewayApp.spender_names`` of all apps finds: the names of those who spent, the ``spender`` of entries."""
     found = [app.spender_names(account, limit=limit, **asked) for app in installed()]
     return {id: name for names in found for id, name in names.items()}
+
+
+def scores(model_ids: Collection[str]) -> dict[str, Any]:
+    """Return what ``GatewayApp.scores`` of all apps finds."""
+    return {model_id: found for app in installed() for model_id, found in app.scores(model_ids).items()}
 
 
 def unknown_models(ids: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from gateway_project import app_config
@@ -14,6 +14,11 @@ class RankingsConfig(app_config.GatewayApp):
         from rankings import panels
 
         return app_config.Desk(panels.PANELS)
+
+    def scores(self, model_ids: Collection[str]) -> Mapping[str, Any]:
+        from rankings.pages import summary
+
+        return summary.summarize(model_ids)
 
     def facts(self) -> Iterable[Any]:
         from gateway_project.monitoring.facts import Fact

@@ -177,6 +177,11 @@ class RateSheet:
         """Return the rate that the price itself states; None where a default holds."""
         return self._stated.get((tier, above), {}).get(meter)
 
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """The service tiers and thresholds with rates of their own, in the order of pages."""
+        return sorted(self._stated, key=lambda place: (_TIER_ORDER[place[0]], place[1]))
+
     def nanos_of(self, meter: str, tier: str, above: int) -> int:
         """Return the nanodollars that hold for a meter in a length band; without the tier or the band those of what holds."""
         return self.rate(meter, tier, above + 1 if above else 0)

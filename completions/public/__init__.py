@@ -6,6 +6,7 @@ They are the same for everybody and need no script. Their content is read every 
 - ``quickstart`` what to send, in three languages, at /docs
 - ``status``     what works now and in the last days, and incidents, at /status
 - ``selection``  which models the list shows, in which order
+- ``costs``      what requests like the reader's cost, beside two other models
 - ``pages``      the views
 - ``urls``       their paths
 """

@@ -1,13 +1,13 @@
 """The content of the public pages: models, prices and measurements. Shown on while the database is unavailable."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import groupby
 
 from completions.catalog import lookup
-from completions.models import LanguageModel, ModelKind, Price
-from completions.pricing.meters import BY_NAME
+from completions.models import LanguageModel, ModelKind, Price, Provider
+from completions.pricing.meters import METERS, Meter
 from completions.pricing.rates import STANDARD, place_title
 from completions.statistics import measurements
 from completions.statistics.measurements import NOTHING, Measured
@@ -20,14 +20,43 @@ WINDOW = timedelta(hours=24)
 SHOWN_FIRST = 5  # of the models, on the landing page
 
 
-@dataclass(frozen=True)
-class ListedModel:
+@dataclass(frozen=True, eq=False)
+class Served:
+    """Measurements as pages show them; empty where there are none, or too few."""
+
+    measured: Measured
+
+    @property
+    def first_token(self) -> str:
+        return _words(self.measured.first_token_p50_ms)
+
+    @property
+    def tokens_per_second(self) -> str:
+        rate = self.measured.tokens_per_second
+        return "" if rate is None else f"{rate:.0f}"
+
+    @property
+    def answered_percent(self) -> str:
+        """Rounded down, so that 100 says that every request was answered."""
+        percent = self.measured.answered_percent
+        return "" if percent is None else f"{int(percent * 10) / 10:g} %"
+
+
+@dataclass(frozen=True, eq=False)
+class ServedRoute(Served):
+    """A provider that serves a model, and what was measured of the model there."""
+
+    provider: Provider
+
+
+@dataclass(frozen=True, eq=False)
+class ListedModel(Served):
     """A model that is enabled and has a price. Those that cannot be called now are not available."""
 
     model: LanguageModel
     price: Price
     is_available: bool
-    measured: Measured
+    routes: list[ServedRoute]  # in the order in which they are asked
 
     @property
     def is_embedding(self) -> bool:
@@ -42,13 +71,32 @@ class ListedModel:
         return [title for title, has in given.items() if has]
 
     @property
-    def prices(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
-        """By service tier and length of the prompt: titles, exact prices in US dollars, and for how much."""
-        stated = [rate for rate in self.price.sheet if not (self.is_embedding and rate.meter == "output")]
+    def blended_nanos(self) -> int:
+        """The price of three input tokens to one output token, as the rankings have it, times four."""
+        return 3 * self.price.input_nanos + self.price.output_nanos
+
+    @property
+    def meters(self) -> list[Meter]:
+        """The meters that its price has rates for."""
+        stated = {rate.meter for rate in self.price.sheet} - ({"output"} if self.is_embedding else set())
+        return [meter for meter in METERS if meter.name in stated]
+
+    @property
+    def prices(self) -> list[tuple[str, list[tuple[Meter, str, bool]]]]:
+        """By service tier and length of the prompt: of each of ``meters`` its price, and whether this place states it.
+
+        Without a price of its own a meter costs what holds there; it has none where it is refused.
+        """
+        sheet = self.price.sheet
         return [
-            (place, [(BY_NAME[rate.meter].title, dollars.format_usd(rate.nanos), rate.unit.words) for rate in of_place])
-            for place, of_place in groupby(stated, key=lambda rate: place_title(rate.tier, rate.above))
+            (place_title(*place) or "Standard", [self._rate(meter, *place) for meter in self.meters]) for place in sheet.places
         ]
+
+    def _rate(self, meter: Meter, tier: str, above: int) -> tuple[Meter, str, bool]:
+        sheet = self.price.sheet
+        is_refused = meter.is_asked_for and not sheet.offers(meter.name, tier)
+        price = "" if is_refused else dollars.format_usd(sheet.nanos_of(meter.name, tier, above))
+        return meter, price, sheet.stated(meter.name, tier, above) is not None
 
     @property
     def long_prompts(self) -> str:
@@ -75,21 +123,6 @@ class ListedModel:
         cached_nanos = self.price.sheet.stated("cached_input")
         return "" if cached_nanos is None else dollars.format_usd(cached_nanos)
 
-    @property
-    def first_token(self) -> str:
-        return _words(self.measured.first_token_p50_ms)
-
-    @property
-    def tokens_per_second(self) -> str:
-        rate = self.measured.tokens_per_second
-        return "" if rate is None else f"{rate:.0f}"
-
-    @property
-    def answered_percent(self) -> str:
-        """Rounded down, so that 100 says that every request was answered."""
-        percent = self.measured.answered_percent
-        return "" if percent is None else f"{int(percent * 10) / 10:g} %"
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -109,6 +142,12 @@ class Facts:
         chats = sorted((each for each in self.models.values() if not each.is_embedding), key=_use)
         makers = {each.model.maker: each for each in reversed(chats)}
         return sorted(chats, key=lambda each: (*_use(each)[:2], makers[each.model.maker] is not each))[:SHOWN_FIRST]
+
+    def like(self, listed: ListedModel) -> list[ListedModel]:
+        """Return the others of its kind, the nearest in price first, before those that cannot be called."""
+        others = [each for each in self.models.values() if each is not listed and each.is_embedding is listed.is_embedding]
+        price = math.log1p(listed.blended_nanos)
+        return sorted(others, key=lambda each: (not each.is_available, abs(math.log1p(each.blended_nanos) - price)))
 
     @property
     def example(self) -> str:
@@ -146,14 +185,21 @@ def forget() -> None:
 def _read(previous: Facts | None) -> Facts:
     with pool.time_limit():
         listings = [each for each in lookup.list_models() if not each.alias]
-        measured = measurements.measure_models(pool.database_time() - WINDOW)
-    routes = [route for each in listings for route in each.model.enabled_routes if route.provider.is_enabled]
+        since = pool.database_time() - WINDOW
+        measured, at_routes = measurements.measure_models(since), measurements.measure_routes(since)
     models = {
-        each.model.pk: ListedModel(each.model, each.price, each.is_available, measured.get(each.model.pk, NOTHING))
+        each.model.pk: ListedModel(
+            measured.get(each.model.pk, NOTHING), each.model, each.price, each.is_available, _routes(each.model, at_routes)
+        )
         for each in listings
     }
-    providers = {route.provider_id for route in routes}
+    providers = {route.provider.pk for each in models.values() for route in each.routes}
     return Facts(models, len(providers), _words(measured[None].first_token_p50_ms))
+
+
+def _routes(model: LanguageModel, measured: dict[measurements.Route, Measured]) -> list[ServedRoute]:
+    providers = dict.fromkeys(route.provider for route in sorted(model.enabled_routes, key=lambda each: each.priority))
+    return [ServedRoute(measured.get((each.pk, model.pk), NOTHING), each) for each in providers if each.is_enabled]
 
 
 def _use(each: ListedModel) -> tuple[bool, int, str]:

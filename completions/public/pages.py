@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from completions.public import facts, quickstart, selection, status
+from completions.public import costs, facts, quickstart, selection, status
 from completions.public.selection import Selection
 from completions.statistics import uptime
-from gateway_project import errors
+from gateway_project import app_config, errors
 from gateway_project.db import pool
 from gateway_project.web import error_replies, hosts, public_page, wrong_paths
 from gateway_project.web.openapi import reference
@@ -111,6 +111,7 @@ def _render_list(chosen: Selection) -> str:
         "canonical_path": _list_address(Selection(page=page.number)),
         "makers": sorted(_makers(), key=str.casefold),
         "sorts": selection.SORTS,
+        "headings": {name.replace("-", "_"): _list_address(replace(chosen, sort=name, page=1)) for name in selection.SORTS},
         "filters": [(name, words, name in chosen.filters) for name, (words, _) in selection.FILTERS.items()],
         "search_characters_max": selection.SEARCH_CHARACTERS_MAX,
         "hours": int(facts.WINDOW.total_seconds() // 3_600),
@@ -134,23 +135,37 @@ def _makers() -> set[str]:
 @_public
 @_to_people
 def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
-    """Show a model with its price, its limits, what was measured of it, and a first request."""
+    """Show what a buyer asks of a model. The parameters say which requests it is to answer, and with what it is compared."""
     api_url = hosts.api_url(request)
-    current = facts.current()
-    listed = current.models.get(model_id)
-    if listed is None:
+    if model_id not in facts.current().models:
         raise Http404
+    cache_key = None if request.GET else ("model", model_id, api_url)
+    return public_page.respond(request, cache_key, lambda: _render_model(model_id, request.GET, api_url))
+
+
+def _render_model(model_id: str, given: QueryDict, api_url: str) -> str:
+    current = facts.current()
+    listed = current.models[model_id]
     values = {**quickstart.values_of(current, api_url), "model_id": model_id, "embedding_id": model_id}
+    form = costs.RequestForm(listed, current.like(listed), given)
+    compared = costs.compare(form) if form.is_valid() else {}
+    ids = [each.model.pk for each in compared.get("columns", [listed])]
+    scores = app_config.scores(ids)
     context = {
+        **compared,
+        "form": form,
         "listed": listed,
         "model": listed.model,
         "successor": current.models[successor].model if (successor := listed.model.successor_id) in current.models else None,
+        "score": scores.get(model_id, {}),
+        "qualities": [scores.get(each, {}).get("quality", "") for each in ids],
+        "hours": int(facts.WINDOW.total_seconds() // 3_600),
         "examples": quickstart.examples("embeddings" if listed.is_embedding else "chat", values),
         "share_title": f"{listed.model.name} by {listed.model.maker}",
         "share_words": f"{listed.prices_in_short} per million tokens; {listed.model.context_window:,} tokens of context.",
         "canonical_path": reverse("model", args=[model_id]),
     }
-    return public_page.respond(request, ("model", model_id, api_url), lambda: render_to_string("public/model.html", context))
+    return render_to_string("public/model.html", context)
 
 
 @_public

@@ -15,9 +15,12 @@ PAGE_MODELS = 50
 SORTS = {
     "name": "Name",
     "price": "Price, lowest first",
+    "input": "Input price, lowest first",
+    "output": "Output price, lowest first",
     "context": "Context, largest first",
     "speed": "Speed, fastest first",
     "first-token": "First token, soonest first",
+    "uptime": "Uptime, highest first",
     "newest": "Newest first",
 }
 # By parameter: the words of the filter, and which models pass it.
@@ -83,12 +86,14 @@ def _known_first(figure: float | None, *, is_descending: bool = False) -> tuple[
     return (figure is None, 0.0 if figure is None else -figure if is_descending else figure)
 
 
-# The price is that of three input tokens to one output token, as the rankings have it.
 _ORDERS: dict[str, Callable[[ListedModel], Any]] = {
     "name": lambda each: not each.is_available,
-    "price": lambda each: 3 * each.price.input_nanos + each.price.output_nanos,
+    "price": lambda each: each.blended_nanos,
+    "input": lambda each: each.price.input_nanos,
+    "output": lambda each: (each.is_embedding, each.price.output_nanos),
     "context": lambda each: -each.model.context_window,
     "speed": lambda each: _known_first(each.measured.comparable_tokens_per_second, is_descending=True),
     "first-token": lambda each: _known_first(each.measured.comparable_first_token_ms),
+    "uptime": lambda each: _known_first(each.measured.answered_percent, is_descending=True),
     "newest": lambda each: -each.model.created_at.timestamp(),
 }

@@ -118,7 +118,14 @@ def measure_models(since: datetime) -> dict[str | None, Measured]:
     circuits has failed, too: its providers had failed before, and its caller got nothing. Of the failures of an hour those of
     one account count at most as often as those of all others together, or once, as in ``uptime``.
     """
-    return _measure([(model, figures) for model, *figures in _read_cells(_MEASURE_MODELS, since)], "answered")
+    rows = _read_cells(_MEASURE_MODELS, since)
+    return _measure([(key[0] if key else None, figures) for key, *figures in rows], "answered")
+
+
+def measure_routes(since: datetime) -> dict[Route, Measured]:
+    """Return what was measured since then by provider and model. Attempts fail as requests do in ``measure_models``."""
+    rows = _read_cells(_MEASURE_ROUTES, since)
+    return _measure([((key[0], key[1]), figures) for key, *figures in rows if key], "answered")
 
 
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
@@ -160,33 +167,47 @@ _MEASURE = f"""
     FROM attempts GROUP BY GROUPING SETS ((provider_id), (provider_id, model_id))
 """  # noqa: S608  SQL of this module
 
+_REFUSED = "('400', '413', '422')"  # by a provider, for what the request asked
+# Of rows of ``requests``, by their key, and of all of them under NULL.
+_FIGURES = """
+    of_accounts AS (
+        SELECT key, hour, count(*) AS failed FROM requests WHERE NOT is_answered GROUP BY key, hour, account_id
+    ), bounded AS (
+        SELECT key, least(failed, greatest(1, sum(failed) OVER (PARTITION BY key, hour) - failed)) AS counted FROM of_accounts
+    ), failures AS (
+        SELECT key, sum(counted)::bigint AS failed FROM bounded GROUP BY GROUPING SETS ((key), ())
+    ), measured AS (
+        SELECT key, count(*) FILTER (WHERE is_answered) AS answered,
+            percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms) AS first_token,
+            (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8 AS rate,
+            count(first_token_ms) AS streams, count(rate) AS rated
+        FROM requests GROUP BY GROUPING SETS ((key), ())
+    )
+    SELECT measured.key, answered + coalesce(failed, 0), coalesce(failed, 0), streams, first_token, NULL, rate, rated
+    FROM measured LEFT JOIN failures ON measured.key IS NOT DISTINCT FROM failures.key
+"""
+
 _MEASURE_MODELS = f"""
     {_NEWEST}, requests AS (
-        SELECT model_id, first_token_ms, settlement IN ('reported', 'estimated', 'partial') AS is_answered,
+        SELECT ARRAY[model_id] AS key, first_token_ms, settlement IN ('reported', 'estimated', 'partial') AS is_answered,
             {_RATE} AS rate, account_id, date_trunc('hour', created_at) AS hour
         FROM newest
         WHERE settlement IN ('reported', 'estimated', 'partial')
             OR (settlement = 'released' AND failed_attempts IS NOT NULL
-                AND coalesce(failed_attempts -> -1 ->> 'status', '') NOT IN ('400', '413', '422'))
-    ), of_accounts AS (
-        SELECT model_id, hour, count(*) AS failed FROM requests WHERE NOT is_answered GROUP BY model_id, hour, account_id
-    ), bounded AS (
-        SELECT model_id, least(failed, greatest(1, sum(failed) OVER (PARTITION BY model_id, hour) - failed)) AS counted
-        FROM of_accounts
-    ), failures AS (
-        SELECT model_id, sum(counted)::bigint AS failed FROM bounded GROUP BY GROUPING SETS ((model_id), ())
-    ), measured AS (
-        SELECT model_id, count(*) FILTER (WHERE is_answered) AS answered,
-            percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms) AS first_token,
-            (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8 AS rate,
-            count(first_token_ms) AS streams, count(rate) AS rated
-        FROM requests GROUP BY GROUPING SETS ((model_id), ())
-    )
-    SELECT model_id, answered + coalesce(failed, 0), coalesce(failed, 0), streams, first_token, NULL, rate, rated
-    FROM measured LEFT JOIN failures USING (model_id) WHERE model_id IS NOT NULL
-    UNION ALL
-    SELECT NULL, answered + coalesce(failed, 0), coalesce(failed, 0), streams, first_token, NULL, rate, rated
-    FROM measured CROSS JOIN failures WHERE measured.model_id IS NULL AND failures.model_id IS NULL
+                AND coalesce(failed_attempts -> -1 ->> 'status', '') NOT IN {_REFUSED})
+    ), {_FIGURES}
+"""  # noqa: S608  SQL of this module
+
+_MEASURE_ROUTES = f"""
+    {_NEWEST}, requests AS (
+        SELECT ARRAY[provider_id, model_id] AS key, first_token_ms, true AS is_answered, {_RATE} AS rate, account_id,
+            date_trunc('hour', created_at) AS hour
+        FROM newest WHERE settlement IN ('reported', 'estimated', 'partial')
+        UNION ALL
+        SELECT ARRAY[failure ->> 'provider', model_id], NULL, false, NULL, account_id, date_trunc('hour', created_at)
+        FROM newest CROSS JOIN jsonb_array_elements(failed_attempts) AS failure
+        WHERE coalesce(failure ->> 'status', '') NOT IN {_REFUSED}
+    ), {_FIGURES}
 """  # noqa: S608  SQL of this module
 
 _LAST_FAILURES = f"""

@@ -48,6 +48,11 @@ MODELS: list[tuple[str, float, str, str, float]] = [
     ("Cirrus 4 Mini", 1387, "0.15", "0.60", 0.006),
     ("Dune 8B", 1311, "0.05", "0.10", 0.004),
 ]
+# What one of them charges beside that: for a cache, for long prompts, and where the reply may wait.
+RATES = {
+    **{"cached_input": "0.25", "flex_input": "1.25", "flex_output": "6.00"},
+    **{"input_above_128000": "5.00", "output_above_128000": "18.00", "cached_input_above_128000": "0.50"},
+}
 PUBLIC_PAGES = {"landing": "/", "models": "/models", "reference": "/docs/reference"}
 STREAMS, STREAM_WORDS, CROWD = 24, 40, 240
 
@@ -165,7 +170,8 @@ def _make(name: str, input: str, output: str) -> None:
     model = LanguageModel.objects.create(
         id=_id(name), name=name, maker="Example Lab", context_window=200_000, max_output_tokens=8_192, commercial_use=True
     )
-    Price.objects.create(model=model, rates=RateSheet.of_values({"input": input, "output": output}).rows)
+    rates = {"input": input, "output": output, **(RATES if name == "Borealis 2 Pro" else {})}
+    Price.objects.create(model=model, rates=RateSheet.of_values(rates).rows)
     Route.objects.create(model=model, provider_id="echo", upstream_model="echo")
 
 

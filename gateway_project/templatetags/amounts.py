@@ -31,6 +31,12 @@ def usd(amount: Amount | int, decimals_shown: int | None = None) -> SafeString:
 
 
 @register.filter
+def aligned(price: str) -> SafeString:
+    """Show an exact price in a column where others have two digits below the cent: the points stand under each other."""
+    return format_html('<span class="lacks-{}">{}</span>', max(price.find(".") + 5 - len(price), 0), price)
+
+
+@register.filter
 def with_sign(amount: Amount, sign: str) -> Amount:
     """Put a sign before an amount: of a credit, or of what is taken off."""
     return Amount(sign + amount.shown, sign + amount.exact)

@@ -6,6 +6,7 @@ Imports ``rankings.api.filters``, since its parameters are the API's, and the pa
 - ``query``        reads the query of a page; makes addresses, the form, the headings and the pager
 - ``rows``         rows of the tables, and what is drawn
 - ``explanation``  a score as sums that a reader can do again
+- ``summary``      what a model's own page says of its scores
 - ``plots``        pure: coordinates of the charts
 - ``urls``
 """

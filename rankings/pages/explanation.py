@@ -27,7 +27,7 @@ class Step:
 
 
 _METHODS = {method.value: method.label for method in Alias.Method}
-_BENCHMARKS = {"mmlu": "MMLU", "hellaswag": "HellaSwag", "human_eval": "HumanEval"}
+BENCHMARKS = {"mmlu": "MMLU", "hellaswag": "HellaSwag", "human_eval": "HumanEval"}
 
 
 def explain(entry: Entry) -> dict[str, Any] | None:
@@ -53,7 +53,7 @@ def _internal(entry: Entry) -> dict[str, Any]:
         "steps": [_overall(entry), *_quality(inputs), _speed(inputs["speed"], used), cost, confidence],
         "sources": [_source(each, f"{each['weight']:g}", _verdict(each)) for each in inputs["sources"]],
         "benchmarks": [
-            {**figure, "name": _BENCHMARKS[figure["benchmark"]], "value": f"{figure['value']:.1f}"}
+            {**figure, "name": BENCHMARKS[figure["benchmark"]], "value": f"{figure['value']:.1f}"}
             for figure in inputs["benchmarks"]
         ],
     }

@@ -19,8 +19,7 @@ from completions.models import Category, LanguageModel, RoutableAlias
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
-from gateway_project.text import dollars
-from gateway_project.web import hosts, public_page
+from gateway_project.web import public_page
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
 from rankings.identity import mapping
@@ -136,12 +135,11 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
         if target_id := _current_facts().aliases.get(model_id):
             return redirect("ranked-model", target_id)
         raise errors.ModelUnknown(_NO_MODEL)
-    api_url = hosts.api_url(request)
-    cache_key = ("rankings", (model_id, query.source, query.board, api_url))
-    return public_page.respond(request, cache_key, lambda: _render_model(model_id, query, api_url), version=published)
+    cache_key = ("rankings", (model_id, query.source, query.board))
+    return public_page.respond(request, cache_key, lambda: _render_model(model_id, query), version=published)
 
 
-def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
+def _render_model(model_id: str, query: RankingsQuery) -> str:
     model = LanguageModel.objects.of_chat().filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
         raise errors.ModelUnknown(_NO_MODEL)
@@ -154,14 +152,6 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     context = {
         "model": model,
         "waits_for_key": listing.waits_for_key(model),
-        "category": page_query.BOARD_TITLES[model.category],
-        "context_window": f"{model.context_window:,}",
-        "max_output_tokens": f"{model.max_output_tokens:,}",
-        "prices": [
-            (rate.title, dollars.format_usd(rate.nanos), rate.unit.words)
-            for price in model.prices_in_force
-            for rate in price.sheet
-        ],
         "board_scores": [page_rows.board_scores(entry, is_shown=entry is shown) for entry in entries],
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
@@ -170,7 +160,6 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
         "days": days,
         "histories": [plots.history_plot(ranks, frame) for frame in plots.FRAMES] if len(days) > 1 else [],
         "aliases": [alias for alias, target_id in facts.aliases.items() if target_id == model.pk],
-        "example": f"{api_url}/v1/chat/completions",
         "canonical_path": reverse("ranked-model", args=[model.pk]),
     }
     return render_to_string("rankings/model.html", context)

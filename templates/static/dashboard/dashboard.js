@@ -128,7 +128,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   const words = [...button.childNodes];
   button.hidden = false;
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent.trim());
     button.textContent = "Copied";
     setTimeout(() => button.replaceChildren(...words), 2_000);
   });
@@ -212,7 +212,7 @@ if (arrived?.path === location.pathname) {
     if (field.matches(TYPED)) {
       const isBehind = field.value !== arrived.value;
       field.value = arrived.value;
-      field.setSelectionRange?.(arrived.selectionStart, arrived.selectionEnd);
+      if (arrived.selectionStart !== null) field.setSelectionRange?.(arrived.selectionStart, arrived.selectionEnd); // of numbers there is none
       if (isBehind) field.dispatchEvent(new Event("input", { bubbles: true }));
     }
   }

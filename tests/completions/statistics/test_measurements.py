@@ -44,6 +44,14 @@ def test_attempts_count_where_they_were_made(caller):
     }
 
 
+def test_the_attempts_of_one_account_and_what_providers_refuse_say_little_of_a_route(caller):
+    for _ in range(3):
+        streamed(caller, "acme/fast", 100, 900, 50, failed_attempts=[OVERLOADED, {**OVERLOADED, "status": 400}])
+    routes = measurements.measure_routes(since(hours=1))
+    assert routes["echo", "acme/fast"] == Measured(3, 0, 3, 100, None, 50.0, 3)
+    assert routes["spare", "acme/fast"] == Measured(1, 1, 0, None, None)  # of one account: counted once in an hour
+
+
 def test_what_was_admitted_before_does_not_count(caller):
     streamed(caller, "acme/fast", 100, 0, 10, hours_ago=2, failed_attempts=[OVERLOADED])
     assert measurements.measure(since(hours=1)) == {}

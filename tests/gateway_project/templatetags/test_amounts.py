@@ -33,6 +33,11 @@ def test_a_balance_is_rounded_down():
     assert ">-$0.00001<" in amounts.balance_usd(-1, 5)
 
 
+def test_prices_of_a_column_leave_room_for_two_digits_below_the_cent():
+    classes = {price: amounts.aligned(price)[13:20] for price in ("$5.00", "$0.075", "$0.0375", "$0.00125")}
+    assert list(classes.values()) == ["lacks-2", "lacks-1", "lacks-0", "lacks-0"]
+
+
 def test_plots_have_plain_text():
     assert (amounts.rounded_usd(217_431_234_567), amounts.exact_usd(217_431_234_567)) == ("$217.43", "$217.431234567")
 
