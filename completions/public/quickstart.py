@@ -14,48 +14,8 @@ from completions.public.facts import Facts
 
 LANGUAGES = {"curl": "curl", "python": "Python", "typescript": "TypeScript"}
 _CONTEXT_WINDOW, _OUTPUT_TOKENS_MAX = 128_000, 4_096  # of a model that the catalog does not have
-
-
-@dataclass(frozen=True)
-class Topic:
-    """Something that a request can do, with an example in each language. ``reference`` is the operation to read on at."""
-
-    id: str
-    title: str
-    words: str
-    reference: str
-
-
-TOPICS = (
-    Topic("chat", "Send a message", "The request and the reply of OpenAI’s chat completions.", "createChatCompletion"),
-    Topic(
-        "streaming",
-        "Stream the reply",
-        "Words arrive as the model writes them. The last chunk has the tokens that are charged.",
-        "createChatCompletion",
-    ),
-    Topic(
-        "tools",
-        "Let the model call your functions",
-        "The model names a function and its arguments. Call it, send the result, and ask again until it answers.",
-        "createChatCompletion",
-    ),
-    Topic(
-        "messages",
-        "Anthropic’s Messages",
-        "Anthropic’s SDKs work with every model, not only with Claude. Their base URL ends before /v1.",
-        "createMessage",
-    ),
-    Topic("responses", "OpenAI’s Responses", "The newer API of OpenAI, with every model.", "createResponse"),
-    Topic("embeddings", "Embeddings", "A text as numbers, for search and comparison.", "createEmbedding"),
-    Topic(
-        "errors",
-        "Errors and retries",
-        "Try again after a 408, 429, 502, 503 or 504, and wait as long as Retry-After says: the SDKs do so by themselves. With "
-        "an Idempotency-Key a repetition gets the first reply again and costs nothing more.",
-        "errors",
-    ),
-)
+# What a request can do: each has an example in each language.
+TOPICS = ("chat", "streaming", "tools", "messages", "responses", "embeddings", "errors")
 
 
 @dataclass(frozen=True)
@@ -72,7 +32,7 @@ def page(current: Facts, api_url: str) -> dict[str, Any]:
     values = values_of(current, api_url)
     return {
         "api_url": api_url,
-        "topics": [(topic, examples(topic.id, values)) for topic in TOPICS],
+        "examples": {topic: examples(topic, values) for topic in TOPICS},
         "install": code("install.sh", values),
         "moving": code("moving.sh", values),
         "claude_code": code("claude-code.sh", values),

@@ -186,6 +186,11 @@ def test_every_block_of_code_can_be_copied(catalog, path):
     assert sorted(re.findall(r'data-copy="([^"]+)"', shown)) == sorted({*blocks, *re.findall('data-copy="(model-id)"', shown)})
 
 
+def test_the_contents_of_the_quickstart_name_its_sections(catalog):
+    shown = get("/docs").content.decode()
+    assert re.findall(r'<a href="#([\w-]+)">([^<]+)</a>', shown) == re.findall(r'<h2 id="([\w-]+)">([^<]+)</h2>', shown)
+
+
 def test_the_list_has_pages_that_together_show_each_model_once(db, monkeypatch):
     monkeypatch.setattr(selection, "PAGE_MODELS", 3)
     for number in range(7):
