@@ -260,3 +260,11 @@ def test_labels_write_abbreviations_in_capitals():
     shown |= {label_for_field(name, model, page) for model, page in pages for name in page.list_display}
     assert {"tax ID", "base URL", "API key env"} <= shown
     assert [label for label in shown if re.search(r"\b([Ii]d|[Uu]rl|[Aa]pi)\b", label)] == []
+
+
+def test_filters_begin_with_a_capital_but_ids_stay_as_they_are(root):
+    factories.make_model("acme/large")
+    page = " ".join(root.get("/admin/keys/apikey/").content.decode().split())
+    assert "<summary>Spending type</summary>" in page
+    assert ">One-time limit</a>" in page
+    assert ">acme/large</a>" in root.get("/admin/completions/completion/").content.decode()
