@@ -52,7 +52,7 @@ def test_an_owner_invites_somebody_who_joins(transactional_db, bob, open_page, n
     guest.get_by_role("button", name="Sign in", exact=True).click()
     guest.wait_for_url("/dashboard/")
     guest.goto("/dashboard/keys/")
-    expect(guest.get_by_role("heading", name="laptop")).to_be_visible()
+    expect(guest.get_by_role("link", name="laptop", exact=True)).to_be_visible()
     expect(guest.get_by_role("link", name="New key")).to_have_count(0)
     look(guest, f"members-{name}-viewer")
 

@@ -110,7 +110,7 @@ def test_the_threshold_is_changed_recorded_and_switched_off(owner, alice):  # no
     first, second = Activity.objects.filter(act="THRESHOLD_SET").order_by("pk")
     assert (first.before, first.after) == ({"threshold": 500}, {"threshold": 750})
     assert second.summary == "Members get an alert for no balance."
-    assert "never" in text(owner.get(PAGE))
+    assert "Never" in text(owner.get(PAGE))
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "x", "1.234"])

@@ -60,7 +60,7 @@ def test_the_form_begins_with_a_role_and_keeps_the_one_that_was_sent(owner, alic
 
 def test_a_waiting_invitation_is_listed_with_its_role_and_inviter(owner, path):  # noqa: F811
     page = owner.get("/dashboard/members/").content.decode()
-    for words in (EMAIL, "Developer", "Invited by alice@example.org", "works until"):
+    for words in (EMAIL, "Developer", "Invited by alice@example.org", "Works until"):
         assert words in page
     Invitation.objects.update(expires_at=F("created_at") - timedelta(seconds=1))
     assert "Expired" in owner.get("/dashboard/members/").content.decode()
