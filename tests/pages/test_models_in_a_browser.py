@@ -73,8 +73,14 @@ def test_a_change_of_a_request_changes_what_it_costs(open_page):
     expect(cost).to_have_text("$0.2250")
     page.get_by_label("Service tier").select_option("Flex tier")
     expect(cost).to_have_text("$0.0450")
+    expect(page.get_by_role("status")).to_contain_text("500 output tokens, flex tier at $10.00 per million = $0.045")
+    page.get_by_label("And with").focus()
     page.get_by_label("And with").select_option("Zed 7")
     expect(page.get_by_role("columnheader", name="Zed 7")).to_be_visible()
+    expect(page.get_by_label("And with")).to_be_focused()
+    expect(page).to_have_url(re.compile(r"prompt_tokens=20000&.*tier=flex&.*second=zed%2F7$"))
+    page.get_by_label("Of these, cached").fill("20001")
+    expect(page.get_by_text("The prompt has 20,000 tokens. Enter no more.")).to_be_visible()
     look(page, "model-costs")
 
 

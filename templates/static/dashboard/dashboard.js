@@ -75,7 +75,7 @@ for (const cell of document.querySelectorAll(".cut, .name, #changelist .results 
 }
 
 // What is below the cent is in grey. The amount stays one text, which is read and copied as one.
-if (CSS.highlights) {
+function greyBelowCents() {
   const below = new Highlight();
   for (const place of document.querySelectorAll(".usd, :is(td, dd):not(:has(.usd))")) {
     const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
@@ -89,6 +89,7 @@ if (CSS.highlights) {
   }
   CSS.highlights.set("below-cent", below);
 }
+if (CSS.highlights) greyBelowCents();
 
 // Tell a form that the next page has scripts, and streams.
 for (const field of document.querySelectorAll("[data-streams]")) field.value = "on";
