@@ -158,7 +158,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, admi
 
 @admin.register(LedgerEntry)
 class LedgerEntryAdmin(keyset.NewestFirstAdmin):
-    list_display = ("short_id", "at", "of_account", "kind", "amount", "balance_after", "booked_for")
+    list_display = ("at", "of_account", "kind", "amount", "balance_after", "booked_for", "short_id")
     amounts = ("amount_nanos", "balance_after_nanos")
     list_filter = ("type",)
     list_select_related = ("account",)
@@ -206,7 +206,7 @@ def _show(entry: LedgerEntry) -> tuple[dollars.Amount, dollars.Amount]:
 
 @admin.register(Hold)
 class HoldAdmin(keyset.NewestFirstAdmin):
-    list_display = ("short_reference", "of_account", "in_words", "amount", "settled", "placed_at", "expires")
+    list_display = ("placed_at", "of_account", "in_words", "amount", "settled", "expires", "short_reference")
     amounts = ("amount_nanos", "settled_nanos")
     list_filter = ("state",)
     list_select_related = ("account",)
@@ -232,7 +232,7 @@ class SignInLimitAdmin(admin_pages.ReadOnlyAdmin):
     """Limits are digests: they are found by the address that they limit, whose page says what is used up, and unblocks it."""
 
     own_pages = {"unblock/": "unblock"}
-    list_display = ("digest", "full_at")
+    list_display = ("full_at", "digest")
     search_fields = ("digest__exact",)
     search_help_text = "An email address, the address of a client, or the digest."
     ordering = ("-full_at", "digest")

@@ -1,21 +1,21 @@
 """Admin pages of completions. Importing the catalog's admin modules registers their pages."""
 
+from itertools import zip_longest
+from typing import Any
+
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, TextField
 from django.forms import Textarea
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.html import format_html_join
-from django.utils.safestring import mark_safe
+from django.utils.html import format_html
 
 from billing.desk import search
-from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
-from completions.desk.admin import describe_failures
-from completions.history import explanation
-from completions.history.explanation import SETTLEMENTS_IN_SHORT
+from completions.desk import admin as desk_admin  # noqa: F401  extends the pages of accounts and keys
+from completions.history import explanation, pages
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin, RecordedAdmin
@@ -28,18 +28,19 @@ from gateway_project.text import dollars, number_fields
 
 @admin.register(Completion)
 class CompletionAdmin(NewestFirstAdmin):
-    list_display = ("short_id", "at", "of_account", "of_key", "of_model", "tokens", "cost", "usage")
+    list_display = ("at", "of_account", "of_key", "of_model", "tokens", "cost", "status", "short_id")
     amounts = ("cost_nanos",)
     list_select_related = ("account", "key", "model", "provider", "price")
     list_filter = ("settlement", "is_stream", "created_at", "model")
     search_fields = ("id",)
     search_help_text = "The full ID of a completion, request, account or key; an account's name, or a member's email address."
     fields = (
-        *("id", "request_id", "provider_request_id", "account", "key", "model", "provider", "attempts", "failures"),
-        *("price_used", "is_stream", "end_user", "tags", "state"),
+        *("id", "request_id", "provider_request_id", "account", "key", "model", "provider", "attempts", "failed_attempts"),
+        *("price", "service_tier", "is_stream", "end_user", "tags", "settlement"),
+        *("prompt_estimate", "counted_tokens", "held_nanos", "relayed_bytes", "checkpointed_at"),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "images", "completion_tokens"),
-        *("cost", "entry", "hold"),
-        *("first_token_ms", "streamed_ms", "spending_day", "at", "finished"),
+        *("web_searches", "other_counts", "cost_nanos", "repeats", "charged_before_nanos"),
+        *("first_token_ms", "streamed_ms", "spending_day", "created_at", "finished_at"),
     )
 
     change_form_template = "admin/completions/completion/change_form.html"
@@ -57,6 +58,12 @@ class CompletionAdmin(NewestFirstAdmin):
         context["lines"] = explanation.compare(*found) if len(found) == 2 else []
         return TemplateResponse(request, "admin/completions/completion/compare.html", context)
 
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        completion = self.get_object(request, object_id)
+        if completion is not None and self.has_view_permission(request, completion):
+            extra_context = {**(extra_context or {}), **_tell(completion)}
+        return super().change_view(request, object_id, form_url, extra_context)
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Completion], search_term: str
     ) -> tuple[QuerySet[Completion], bool]:
@@ -68,27 +75,16 @@ class CompletionAdmin(NewestFirstAdmin):
 
     short_id = column("ID", lambda completion: short_ids.shorten(completion.pk))
     at = column("when", lambda completion: list_values.moment(completion.created_at))
-    finished = column("finished", lambda one: one.finished_at and list_values.moment(one.finished_at), empty_value="-")
     of_account = column("account", lambda completion: list_values.link(completion.account))
     of_key = column("key", lambda completion: list_values.link(completion.key, completion.key.name))
     of_model = column("model", lambda completion: str(completion.model_id))
-    entry = column(
-        "Ledger entry", lambda one: list_values.link(LedgerEntry.objects.filter(reference=one.pk).first()), empty_value="none"
-    )
-    hold = column("hold", lambda one: list_values.link(Hold.objects.filter(pk=one.pk).first()), empty_value="none")
 
-    @admin.display(description="Usage")
-    def usage(self, completion: Completion) -> str:
-        """The settlement in few words, for the list."""
-        if not completion.settlement:
-            return "running"
-        return list_values.word(SETTLEMENTS_IN_SHORT[completion.settlement], completion.settlement)
-
-    @admin.display(description="Settlement")
-    def state(self, completion: Completion) -> str:
-        if not completion.settlement:
-            return "running"
-        return list_values.word(completion.get_settlement_display(), completion.settlement)
+    @admin.display(description="Status")
+    def status(self, completion: Completion) -> str:
+        status = explanation.status_of(completion)
+        return format_html(
+            '<span class="support-state {}" title="{}">{}</span>', status.kind, completion.settlement or "", status.words
+        )
 
     @admin.display(description="Tokens in / out")
     def tokens(self, completion: Completion) -> str:
@@ -96,18 +92,22 @@ class CompletionAdmin(NewestFirstAdmin):
             return ""
         return f"{completion.prompt_tokens:,} / {completion.completion_tokens:,}"
 
-    @admin.display(description="Failed attempts")
-    def failures(self, completion: Completion) -> str:
-        return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in describe_failures(completion))) or "none"
-
     @admin.display
     def cost(self, completion: Completion) -> str:
         return "" if completion.cost_nanos is None else usd(completion.cost_nanos, list_values.decimals_of(completion))
 
-    @admin.display(description="Price, $ per million")
-    def price_used(self, completion: Completion) -> str:
-        price = completion.price
-        return f"{dollars.format_plain(price.input_nanos)} in, {dollars.format_plain(price.output_nanos)} out"
+
+def _tell(completion: Completion) -> dict[str, Any]:
+    """Return what the page tells of it: as its owner's page, and the provider's words about failures."""
+    told = pages.explain(completion)
+    charge, tokens, streamed_ms = told["charge"], completion.completion_tokens or 0, completion.streamed_ms
+    amounts = dollars.format_exact_column([charge.held_nanos, charge.cost_nanos, charge.returned_nanos or 0])
+    return {
+        **told,
+        **dict(zip(("held", "charged", "returned"), amounts, strict=True)),
+        "tries": zip_longest(told["attempts"], completion.failed_attempts or []),
+        "speed": 1_000 * tokens / streamed_ms if streamed_ms else None,
+    }
 
 
 @admin.register(CompletionHour)

@@ -1,8 +1,8 @@
 """The geometry of bar charts that pages draw as SVG: HEIGHT high, and ten units wide for each bar."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from itertools import accumulate, pairwise
 
 HEIGHT = 100
@@ -49,6 +49,18 @@ def build(values: Sequence[tuple[date, int, str]], caption: str = "") -> Chart |
         Bar(-(-value * HEIGHT // highest), _STEP * place, at, value, words) for place, (at, value, words) in enumerate(values)
     ]
     return Chart(bars, caption)
+
+
+def last_hours(now: datetime) -> list[datetime]:
+    """Return the beginnings of the last 24 hours, of which the current one is the last."""
+    return [now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=ago) for ago in reversed(range(24))]
+
+
+def build_hours(
+    numbers: Mapping[datetime, int], now: datetime, caption: str = "", show: Callable[[int], str] = "{:,}".format
+) -> Chart | None:
+    """Build a chart of the numbers of the last 24 hours."""
+    return build([(hour, numbers.get(hour, 0), show(numbers.get(hour, 0))) for hour in last_hours(now)], caption)
 
 
 STACK_HEIGHT = 1_000

@@ -10,7 +10,6 @@ from django.db.models.functions import Now
 from django.forms import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path
-from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
@@ -38,7 +37,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     )
     # The digest is not shown.
     fields = (
-        *("name", "id", "hint", "former", "account", "state", "limit", "window"),
+        *("name", "id", "hint", "former", "account", "state", "limit"),
         *("requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "rates", "allowed_models", "tags"),
         *("created_by", "created_at", "expires_at", "paused_at", "revoked_at"),
     )
@@ -66,16 +65,6 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         words = [f"{summaries.mask(each.last_four)} until {timestamps.in_words(each.ends_at)}" for each in former]
         return ", ".join(words) or "none"
 
-    @admin.display(description="in the current window")
-    def window(self, key: Any) -> str:
-        [summary] = summaries.summarize_keys([key], key.now)
-        limit = summary.limit
-        if limit is None:
-            return format_html("{} spent in total", usd(summary.spent_in_total_nanos))
-        resets = f", resets {timestamps.in_words(limit.resets_at)}" if limit.resets_at else ""
-        amounts = map(usd, (limit.spent, limit.held, limit.left))
-        return format_html("{} spent, {} held, {} left{}", *amounts, resets)
-
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.act_view)
         acts = [path(f"<path:object_id>/{act.name}/", view, {"act": act}, f"keys_apikey_{act.name}") for act in ACTS]
@@ -97,8 +86,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
             {"words": refusal_summaries.describe_error(refused.error), **model_to_dict(refused)}
             for refused in refusal_summaries.read_latest(key)
         ]
-        chart = refusal_summaries.build_chart(key, key.now)
-        return {"refused": latest, "chart": chart, "history_days": settings.RETENTION_REFUSAL_DAYS}
+        chart, [summary] = refusal_summaries.build_chart(key, key.now), summaries.summarize_keys([key], key.now)
+        return {"summary": summary, "refused": latest, "chart": chart, "history_days": settings.RETENTION_REFUSAL_DAYS}
 
     def act_view(self, request: HttpRequest, object_id: str, act: type[KeyAct]) -> HttpResponse:
         """Show the form; a POST acts by it, once, with the key locked. A revoked key can only be revoked again."""

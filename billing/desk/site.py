@@ -36,15 +36,26 @@ _VERBS = {"changelist": "view", "change": "view", "add": "add", "delete": "delet
 
 
 class SupportSite(AdminSite):
+    enable_nav_sidebar = False  # the rail is ours
+
     def get_urls(self) -> list[URLPattern | URLResolver]:
         search_path = path("search/", self.admin_view(search.search_page), name="search")
         return [search_path, path("cell/", self.admin_view(chosen_cell.choose), name="cell"), *super().get_urls()]
 
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """Return nothing for the rail, which is ours: this would be two fifths of the work of a page."""
+        return super().get_app_list(request, app_label) if app_label else []
+
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        return {**super().each_context(request), **chosen_cell.context()}
+        """Give each page the addresses of the lists in the rail: "" of one that the user may not view."""
+        shown = {
+            str(model._meta).replace(".", "_"): pages.has_view_permission(request) for model, pages in self._registry.items()
+        }
+        lists = {name: reverse(f"admin:{name}_changelist") if is_shown else "" for name, is_shown in shown.items()}
+        return {**super().each_context(request), **chosen_cell.context(), "lists": lists}
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        """Show Django's home page, headed by the panels. Name the cells that are not in them, because they do not answer."""
+        """Show the panels. Name the cells that are not in them, because they do not answer."""
         for number in [number for number, is_up in everywhere.answers().items() if not is_up]:
             messages.warning(request, f"Cell {number} does not answer. Its accounts are not in the figures below.")
         return super().index(request, {"title": "Today", "panels": panels.read(request), **(extra_context or {})})

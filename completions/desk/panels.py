@@ -1,12 +1,13 @@
 """The panels of completions on the admin's home page, and the sections of an account's page about them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
 from django.contrib.admin.utils import quote
+from django.db.models import Sum
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -17,69 +18,76 @@ from completions.catalog import change_alerts
 from completions.catalog.change_alerts import Told
 from completions.catalog.sync import diff
 from completions.history import explanation, reading
-from completions.models import CatalogProposal, Completion, CompletionHour, LanguageModel, Price, PriceRequest, Route
+from completions.models import (
+    CatalogProposal,
+    Completion,
+    CompletionHour,
+    Incident,
+    LanguageModel,
+    Price,
+    PriceRequest,
+    Provider,
+    Route,
+    UptimeSums,
+)
 from completions.statistics import hours as completions_of_hours
 from completions.statistics import measurements
 from gateway_project import bar_chart
 from gateway_project.db import cell, everywhere
+from gateway_project.desk import panels
 from gateway_project.desk.panels import Content, Panel, Row, Section
+from gateway_project.monitoring.models import Process
 from gateway_project.text import dollars
 
-HOURS = 24
-_HOUR = timedelta(hours=1)
-_DAYS_COMPARED = 7
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 FAILING_PERCENT, FAILING_ATTEMPTS = 5, 5  # a route with fewer attempts in an hour says little
 LOW_NANOS = dollars.NANOS_PER_DOLLAR
 ROWS_SHOWN, CHANGES_SHOWN, COMPLETIONS_SHOWN = 8, 30, 10
 
 
+def _requests(now: datetime) -> Content:
+    numbers = {hour: found.completions for hour, found in _read_hours(now).items()}
+    chart = bar_chart.build_hours(numbers, now, "Requests of each hour")
+    return panels.compare(panels.sum_windows(numbers, now), words="that ran", chart=chart)
+
+
+def _failures(now: datetime) -> Content:
+    """As the status page counts them: the failures of one account count at most as often as those of all others."""
+    sums = UptimeSums.objects.filter(is_day=False, kind="model", since__gte=panels.windows(now)[-1][0])
+    by_hour = sums.values_list("since").annotate(Sum("answered"), Sum("failed")).order_by("since")
+    answered, failed = Counter[datetime](), Counter[datetime]()
+    for hour, of_answered, of_failed in everywhere.gather(by_hour.all, may_miss=True):
+        answered[hour] += int(of_answered)
+        failed[hour] += int(of_failed)
+    both = [panels.sum_windows(numbers, now) for numbers in (failed, answered)]
+    shown = [f"{100 * bad / (bad + good):.2f} %" if bad or good else "-" for bad, good in zip(*both, strict=True)]
+    return replace(panels.compare(both[0], shown, words="as the status page counts"), change="")
+
+
 def _spending(now: datetime) -> Content:
-    hours = _read_hours(now, _DAYS_COMPARED + 1)
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    spent_nanos = _spent_nanos(hours, today, now)
-    days = [ago * 24 * _HOUR for ago in range(1, _DAYS_COMPARED + 1)]
-    before = [_spent_nanos(hours, today - ago, now - ago) for ago in days]
-    mean_nanos = sum(before) // len(before)
-    spent, yesterday, mean = dollars.show_column([spent_nanos, before[0], mean_nanos])
-    words = f"By this time it was {yesterday.shown} yesterday, and {mean.shown} on average in the last {_DAYS_COMPARED} days."
-    values = [(hour, found.cost_nanos if found else 0) for hour, found in _last_hours(hours, now)]
-    bars = [(hour, nanos, dollars.show(nanos).shown) for hour, nanos in values]
-    return Content(spent.shown, words, exact=spent.exact, chart=bar_chart.build(bars, "Spending of the last 24 hours"))
-
-
-def _spent_nanos(hours: dict[datetime, CompletionHour], since: datetime, until: datetime) -> int:
-    """Return what was spent from a full hour until ``until``: of a last hour that is over, the share that had passed then."""
-    last = until.replace(minute=0, second=0, microsecond=0)
-    full = sum(each.cost_nanos for hour, each in hours.items() if since <= hour < last)
-    if last not in hours:
-        return full
-    is_running = max(hours) == last
-    share_seconds = 3_600 if is_running else (until - last).seconds
-    return full + hours[last].cost_nanos * share_seconds // 3_600
+    numbers = {hour: found.cost_nanos for hour, found in _read_hours(now).items()}
+    nanos = panels.sum_windows(numbers, now)
+    amounts = dollars.show_column(nanos)
+    chart = bar_chart.build_hours(numbers, now, "Spending of each hour", lambda of_hour: dollars.show(of_hour).shown)
+    return panels.compare(nanos, [each.shown for each in amounts], exact=amounts[0].exact, chart=chart)
 
 
 def _first_token(now: datetime) -> Content:
-    hours = _last_hours(_read_hours(now, 1), now)
-    measured = [(hour, found) for hour, found in hours if found and found.first_token_p50_ms is not None]
+    hours = _read_hours(now)
+    measured = [hour for hour in bar_chart.last_hours(now) if hour in hours and hours[hour].first_token_p50_ms is not None]
     if not measured:
-        return Content("-", "No streams in the last 24 hours.")
-    _, last = measured[-1]
-    values = [(hour, (found and found.first_token_p99_ms) or 0) for hour, found in hours]
-    half, most = map(measurements.format_seconds, (last.first_token_p50_ms, last.first_token_p99_ms))
-    words = f"for half of the streams since {last.hour:%H:%M} UTC; 99 % began within {most}"
-    bars = [(hour, value, measurements.format_seconds(value)) for hour, value in values]
-    chart = bar_chart.build(bars, "Within which 99 % began, in the last 24 hours")
-    return Content(half, words, exact=f"{last.first_token_p50_ms:,} ms", chart=chart)
+        return Content("-", "No streams in the last 24 hours.", before=("-", "-"))
+    same = [hours.get(measured[-1] - (now - until)) for _, until in panels.windows(now)]
+    half, *before = [measurements.format_seconds(each.first_token_p50_ms if each else None) for each in same]
+    last, most = hours[measured[-1]], {hour: found.first_token_p99_ms or 0 for hour, found in hours.items()}
+    nearly_all = measurements.format_seconds(last.first_token_p99_ms)
+    words = f"for half of the streams since {last.hour:%H:%M} UTC; 99 % began within {nearly_all}"
+    chart = bar_chart.build_hours(most, now, "Within which 99 % began", measurements.format_seconds)
+    return Content(half, words, before=before, exact=f"{last.first_token_p50_ms:,} ms", chart=chart)
 
 
-def _read_hours(now: datetime, days: int) -> dict[datetime, CompletionHour]:
-    return completions_of_hours.read(now - (24 * days + 1) * _HOUR)
-
-
-def _last_hours(hours: dict[datetime, CompletionHour], now: datetime) -> Sequence[tuple[datetime, CompletionHour | None]]:
-    """Return the last HOURS hours with their row, the current one last."""
-    current = now.replace(minute=0, second=0, microsecond=0)
-    return [(hour, hours.get(hour)) for hour in (current - ago * _HOUR for ago in reversed(range(HOURS)))]
+def _read_hours(now: datetime) -> dict[datetime, CompletionHour]:
+    return completions_of_hours.read(panels.windows(now)[-1][0] - _HOUR)
 
 
 def _routes(now: datetime) -> Content:
@@ -105,19 +113,42 @@ def _trouble(route: Route, measured: dict[measurements.Route, measurements.Measu
 
 
 def _proposals(now: datetime) -> Content:
-    number = CatalogProposal.objects.filter(state=CatalogProposal.State.PENDING).count()
-    return Content(str(number), "differences between providers' lists and the catalog wait", needs_attention=number > 0)
+    found, words = CatalogProposal.objects.filter(state=CatalogProposal.State.PENDING), "of a provider's list from the catalog"
+    return panels.read_waiting(found, "created_at", f"difference {words} waits", f"differences {words} wait")
+
+
+def _incidents(now: datetime) -> Content:
+    found = Incident.objects.filter(ended_at=None)
+    return panels.read_waiting(
+        found, "began_at", "incident on the status page is open", "incidents on the status page are open"
+    )
+
+
+def _provider_keys(now: datetime) -> Content:
+    refused = [each.pk for each in Provider.objects.exclude(key_refused_at=None) if each.is_enabled and each.is_key_refused]
+    one, many = "provider refused our key", "providers refused our keys"
+    return panels.read_waiting(Provider.objects.filter(pk__in=refused), "key_refused_at", one, many)
+
+
+def _dead_letters(now: datetime) -> Content:
+    hosts = Process.objects.alive().order_by("seen_at").values_list("host", "gauges")
+    numbers = {host: gauges.get("gateway_dead_letters", 0) for host, gauges in hosts}
+    rows = [Row(host, f"{number:,}: run model-gateway dead_letters there") for host, number in numbers.items() if number]
+    return Content(f"{sum(numbers.values()):,}", "settlements could not be booked", rows=rows, needs_attention=bool(rows))
 
 
 def _prices(now: datetime) -> Content:
-    number, rows = approvals.waiting(PriceRequest).count(), _unrated_tiers(now)
-    words = "price waits for approval" if number == 1 else "prices wait for approval"
-    return Content(str(number), words, rows=rows[:ROWS_SHOWN], needs_attention=number > 0 or bool(rows))
+    waiting = approvals.waiting(PriceRequest)
+    found, rows = (
+        panels.read_waiting(waiting, "requested_at", "price waits for approval", "prices wait for approval"),
+        _unrated_tiers(now),
+    )
+    return replace(found, rows=[*found.rows, *rows[:ROWS_SHOWN]], needs_attention=found.needs_attention or bool(rows))
 
 
 def _unrated_tiers(now: datetime) -> list[Row]:
     """Return the routes that served a service tier that the price in force still has no rates for."""
-    routes = Route.objects.filter(unrated_tier_at__gte=now - HOURS * _HOUR).order_by("model_id", "id")
+    routes = Route.objects.filter(unrated_tier_at__gte=now - _DAY).order_by("model_id", "id")
     prices = {price.model_id: price for price in Price.objects.in_force().filter(model__in=routes.values("model"))}
     return [
         Row(
@@ -137,8 +168,9 @@ def _changes(now: datetime) -> Content:
     rows = [(price.effective_from.date(), _changed_price(price, told)) for price in prices[:CHANGES_SHOWN]]
     rows += [(model.ends_on, _end(model, told)) for model in ends[:CHANGES_SHOWN] if model.ends_on]
     rows.sort(key=lambda row: (row[0], row[1].name))
-    words = "prices that begin later, and models that end"
-    return Content(str(len(prices) + len(ends)), words, rows=[row for _, row in rows[:CHANGES_SHOWN]])
+    number = len(prices) + len(ends)
+    words = "price or model that changes later" if number == 1 else "prices and models that change later"
+    return Content(str(number), words, rows=[row for _, row in rows[:CHANGES_SHOWN]])
 
 
 def _changed_price(price: Price, told: Counter[Told]) -> Row:
@@ -159,7 +191,7 @@ def _change_row(model: LanguageModel, words: str, told: int) -> Row:
 
 
 def _low_accounts(now: datetime) -> Content:
-    values = [Completion.least_id(now - 24 * _HOUR), measurements.COMPLETIONS_MAX, LOW_NANOS, ROWS_SHOWN]
+    values = [Completion.least_id(now - _DAY), measurements.COMPLETIONS_MAX, LOW_NANOS, ROWS_SHOWN]
     cells = everywhere.run(lambda: cell.execute(_LOW_ACCOUNTS, values), may_miss=True)
     number = sum(found[0][3] for found in cells if found)
     lowest = sorted(chain.from_iterable(cells), key=lambda found: found[2])[:ROWS_SHOWN]
@@ -185,11 +217,16 @@ _LOW_ACCOUNTS = """
 """
 
 PANELS = [
-    Panel(10, "spending", "Spending today", "completions.completion", _spending),
-    Panel(26, "prices", "Prices", "completions.pricerequest", _prices, "?state=waiting"),
-    Panel(30, "first-token", "Time to first token", "completions.completionhour", _first_token),
+    Panel(10, "requests", "Requests", "completions.completion", _requests),
+    Panel(12, "failures", "Failed requests", "completions.completion", _failures, "?settlement__exact=released"),
+    Panel(16, "spending", "Spending", "completions.completion", _spending),
+    Panel(18, "first-token", "Time to first token", "completions.completionhour", _first_token),
+    Panel(28, "prices", "Prices", "completions.pricerequest", _prices, "?state=waiting"),
+    Panel(40, "incidents", "Open incidents", "completions.incident", _incidents),
+    Panel(45, "provider-keys", "Refused provider keys", "completions.provider", _provider_keys),
     Panel(50, "routes", "Failing and paused routes", "completions.route", _routes),
     Panel(60, "low-accounts", "Accounts near zero", "billing.account", _low_accounts),
+    Panel(68, "dead-letters", "Dead letters", "completions.completion", _dead_letters),
     Panel(80, "proposals", "Proposals", "completions.catalogproposal", _proposals, "?state__exact=pending"),
     Panel(82, "changes", "What will change", "completions.price", _changes),
 ]
@@ -198,8 +235,7 @@ PANELS = [
 def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
     rows = []
     for each in reading.read_page(account.pk, reading.Selection(), limit=COMPLETIONS_SHOWN).completions:
-        state = each.get_settlement_display() if each.settlement else "running"
-        rows.append({"completion": each, "state": state, "tokens": explanation.total_tokens(each)})
+        rows.append({"completion": each, "status": explanation.status_of(each), "tokens": explanation.total_tokens(each)})
     return {"completions": rows}
 
 

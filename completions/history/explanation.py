@@ -34,15 +34,6 @@ class Status(Enum):
 
 _STATUS_OF = {settlement: status for status in Status for settlement in status.settlements}
 
-SETTLEMENTS_IN_SHORT: dict[str, str] = {
-    _Settlement.REPORTED: "reported by the provider",
-    _Settlement.ESTIMATED: "estimated",
-    _Settlement.PARTIAL: "cut short",
-    _Settlement.RECOVERED: "recovered",
-    _Settlement.RELEASED: "not charged",
-    _Settlement.EXPIRED: "expired, not charged",
-    _Settlement.CORRECTED: "correction",
-}
 _SETTLEMENTS: dict[str, str] = {
     _Settlement.REPORTED: "Charged from the provider's token counts.",
     _Settlement.ESTIMATED: "The provider sent no token counts, so input and output are estimated at 4 bytes per token.",

@@ -141,7 +141,7 @@ def show_request(request: HttpRequest, account: Account, request_id: str) -> Htt
     if found is None:
         raise Http404
     if isinstance(found, Completion):
-        return render(request, "requests/completion.html", _explain(found))
+        return render(request, "requests/completion.html", explain(found))
     if isinstance(found, LedgerEntry):
         archived = {"entry": found, "cost_nanos": -found.amount_nanos, "kept_days": settings.RETENTION_DETAIL_DAYS}
         return render(request, "requests/archived.html", archived)
@@ -161,7 +161,8 @@ def _find(account: Account, some_id: str) -> Completion | RefusedRequest | Ledge
     )
 
 
-def _explain(completion: Completion) -> dict[str, Any]:
+def explain(completion: Completion) -> dict[str, Any]:
+    """Return what the pages of owners and of staff tell of a completion."""
     refused = RefusedRequest.objects.filter(request_id=completion.request_id, key=completion.key_id).first()
     charge = explanation.explain_charge(completion, Hold.objects.get(pk=completion.pk))
     return {

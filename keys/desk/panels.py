@@ -4,14 +4,15 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.http import HttpRequest
 from django.urls import reverse
 
 from billing.models import Account
 from gateway_project import bar_chart
 from gateway_project.db import everywhere, pool
-from gateway_project.desk.panels import Content, Panel, Row, Section
+from gateway_project.desk import panels
+from gateway_project.desk.panels import Content, Panel, Section
 from keys import summaries
 from keys.desk.forms import RatesForm, RevokeForm, SupportLimitForm
 from keys.models import RefusalCount
@@ -22,21 +23,21 @@ _ACTS = ((SupportLimitForm, "Limit"), (RatesForm, "Rates"), (RevokeForm, "Revoke
 
 
 def _refusals(now: datetime) -> Content:
-    hours = refusal_summaries.last_hours(now)
+    (today, _), (yesterday, _), a_week_ago = panels.windows(now)
+    counts = RefusalCount.objects.filter(Q(hour__gte=yesterday) | Q(hour__range=a_week_ago))
     columns = ("hour", "status", "code", "error")
-    ordered = (
-        RefusalCount.objects.filter(hour__gte=hours[0]).values_list(*columns).annotate(sum=Sum("number")).order_by(*columns)
-    )
+    ordered = counts.values_list(*columns).annotate(sum=Sum("number")).order_by(*columns)
     by_hour, by_reason = Counter[datetime](), Counter[tuple[str, str]]()
     for hour, status, code, error, number in everywhere.gather(ordered.all, may_miss=True):
         by_hour[hour] += int(number)
-        by_reason[refusal_summaries.describe_error(error), f"{status} {code}"] += int(number)
-    return Content(
-        f"{by_reason.total():,}",
-        "in the last 24 hours",
-        rows=[Row(words, f"{number:,}", code=code) for (words, code), number in by_reason.most_common(REASONS_SHOWN)],
-        chart=bar_chart.build([(hour, by_hour[hour], f"{by_hour[hour]:,}") for hour in hours], "Refusals of each hour"),
-    )
+        if hour >= today:
+            by_reason[refusal_summaries.describe_error(error), f"{status} {code}"] += int(number)
+    shown = by_reason.most_common(REASONS_SHOWN)
+    rows = [panels.Row(words, f"{number:,}", code=code) for (words, code), number in shown]
+    others = by_reason.total() - sum(number for _, number in shown)
+    rows += [panels.Row("Other reasons", f"{others:,}")] * bool(others)
+    chart = bar_chart.build_hours(by_hour, now, "Refusals of each hour")
+    return panels.compare(panels.sum_windows(by_hour, now), words="before they ran", rows=rows, chart=chart)
 
 
 def _spending(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def _refusals_of_account(request: HttpRequest, account: Account) -> dict[str, An
     return {"refusals": refusal_summaries.sum_by_reason(account, pool.database_time())}
 
 
-PANELS = [Panel(40, "refusals", "Refusals", "keys.refusalcount", _refusals, "?o=-1")]
+PANELS = [Panel(14, "refusals", "Refused requests", "keys.refusalcount", _refusals, "?o=-1")]
 _TEMPLATES = "admin/keys/account"
 SECTIONS = [
     Section(10, "spending", "Spending", "keys.view_apikey", f"{_TEMPLATES}/spending.html", _spending),

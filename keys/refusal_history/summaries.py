@@ -1,6 +1,6 @@
 """The history of refusals as plain values for pages: for a key hour by hour and one by one, for an account by error."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import QuerySet, Sum
@@ -9,9 +9,6 @@ from billing.models import Account
 from gateway_project import bar_chart, errors
 from keys.models import ApiKey, RefusalCount, RefusedRequest
 from keys.refusal_history import tables
-
-HOURS = 24
-_HOUR = timedelta(hours=1)
 
 
 class RefusedKey(NamedTuple):
@@ -57,8 +54,8 @@ def read_latest(key: ApiKey, limit: int = tables.LATEST_MAX) -> list[RefusedRequ
 
 
 def sum_by_reason(account: Account, now: datetime) -> list[Reason]:
-    """Return why the account's keys were refused in the last HOURS hours, the most frequent reason first."""
-    counts = RefusalCount.objects.filter(key__account=account, hour__gte=last_hours(now)[0])
+    """Return why the account's keys were refused in the last 24 hours, the most frequent reason first."""
+    counts = RefusalCount.objects.filter(key__account=account, hour__gte=bar_chart.last_hours(now)[0])
     keys: dict[tuple[str, int, str], list[RefusedKey]] = {}
     for row in counts.values("status", "code", "error", "key_id", "key__name").annotate(sum=Sum("number")):
         refused = RefusedKey(row["key_id"], row["key__name"], int(row["sum"]))
@@ -68,14 +65,6 @@ def sum_by_reason(account: Account, now: datetime) -> list[Reason]:
 
 
 def build_chart(key: ApiKey, now: datetime) -> bar_chart.Chart | None:
-    """Build a chart of the key's refusals in each of the last HOURS hours; None if there were none."""
-    hours = last_hours(now)
-    rows = key.refusal_counts.filter(hour__gte=hours[0]).values("hour").annotate(sum=Sum("number"))
-    numbers = {row["hour"]: int(row["sum"]) for row in rows}
-    return bar_chart.build([(hour, number := numbers.get(hour, 0), str(number)) for hour in hours])
-
-
-def last_hours(now: datetime) -> list[datetime]:
-    """Return the beginnings of the last HOURS hours, of which the current one is the last."""
-    current = now.replace(minute=0, second=0, microsecond=0)
-    return [current - ago * _HOUR for ago in reversed(range(HOURS))]
+    """Build a chart of the key's refusals in each of the last 24 hours; None if there were none."""
+    rows = key.refusal_counts.filter(hour__gte=bar_chart.last_hours(now)[0]).values("hour").annotate(sum=Sum("number"))
+    return bar_chart.build_hours({row["hour"]: int(row["sum"]) for row in rows}, now)

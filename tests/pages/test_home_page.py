@@ -5,16 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from billing.models import CreditRequest
+from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest
 from completions import tasks
-from completions.models import CatalogProposal, CompletionHour, FirstTokenHour, Price, Provider, Route
+from completions.models import CatalogProposal, CompletionHour, FirstTokenHour, Incident, Price, Provider, Route, UptimeSums
 from gateway_project.db import pool
 from gateway_project.desk import panels
-from gateway_project.monitoring.models import TaskRun
+from gateway_project.monitoring.models import Process, TaskRun
 from keys.models import RefusalCount
 from rankings.models import SourceState
-from tests import factories
-from tests.pages.conftest import make_staff, signed_in
+from tests import factories, usage
+from tests.pages.conftest import make_staff, owner_of, signed_in
 from tests.pages.desk_pages import home, panel, words
 from tests.rankings.streams import streamed
 
@@ -35,7 +35,7 @@ def ended(hours_ago=0, *, completions=1, cost_nanos=0):
 
 
 def test_each_panel_is_for_those_who_may_see_the_list_behind_it(db, powerless):
-    assert "support-panel" not in home(powerless)
+    assert 'id="panel-' not in home(powerless)
     for each in panels.declared():
         staff = signed_in(make_staff(f"{each.id}@example.org", [each.permission]))
         shown = re.findall(r'<section[^>]*id="panel-([a-z-]+)"', home(staff))
@@ -46,21 +46,84 @@ def test_each_panel_is_for_those_who_may_see_the_list_behind_it(db, powerless):
 def test_what_needs_attention_comes_first(superuser, alice):
     asker = factories.make_user("asker@example.org")
     CreditRequest.objects.create(reference="form", account=alice, amount_cents=30_050, reason="x", requested_by=asker)
-    shown = re.findall(r'<section class="support-panel( attention)?" id="panel-([a-z-]+)"', home(superuser))
-    urgent = [name for attention, name in shown if attention]
-    assert "approvals" in urgent
-    assert [name for _, name in shown[: len(urgent)]] == urgent
-    assert len(urgent) < len(shown)
+    urgent, nothing_to_do, figures, others = re.split("<summary>Checked|<h2>Today so far|<h2>Good to know", home(superuser))
+    assert shown_in(urgent) == ["approvals", "audit", "sources"]
+    assert {"new-owners", "payments", "holds", "dead-letters", "provider-keys"} <= set(shown_in(nothing_to_do))
+    assert shown_in(figures) == ["requests", "failures", "refusals", "spending", "first-token", "credits", "new-accounts"]
+    assert shown_in(others) == []
 
 
-def test_spending_is_compared_with_yesterday_and_the_week(superuser, caller):
+def shown_in(part):
+    return re.findall(r'<section [^>]*id="panel-([a-z-]+)"', part)
+
+
+def test_a_home_page_without_work_says_so(db, superuser):
+    approver = signed_in(make_staff("approver@example.org", ["billing.view_creditrequest"]))
+    assert "Nothing needs attention." in words(home(approver))
+    assert "Nothing needs attention." not in words(home(superuser))
+
+
+def test_what_waits_is_named_with_its_age_and_leads_to_where_it_is_decided(superuser, alice):
+    asker = factories.make_user("asker@example.org")
+    form = {"account": alice, "amount_cents": 30_050, "reason": "x", "requested_by": asker}
+    old = CreditRequest.objects.create(reference="form-0", requested_at=pool.database_time() - timedelta(hours=5), **form)
+    CreditRequest.objects.create(reference="form-1", **form)
+    shown = panel(superuser, "approvals").replace("\xa0", " ")
+    assert shown.startswith("Credits 2 credits wait for approval $300.50 for Alice 5 hours ago $300.50 for Alice 0 minutes ago")
+    assert shown.endswith(" 5 hours ago")
+    assert f'<a href="/admin/billing/creditrequest/{old.pk}/change/">' in home(superuser)
+
+
+@pytest.mark.parametrize("kind", ["owner", "phone"])
+def test_new_owners_and_lost_phones_wait_for_a_second_person_too(superuser, alice, kind):
+    form = {"account": alice, "user": owner_of(alice), "reason": "x", "requested_by": factories.make_user("asker@example.org")}
+    (OwnerRequest if kind == "owner" else SecondFactorRequest).objects.create(**form)
+    name, said = ("new-owners", "1 new owner waits") if kind == "owner" else ("lost-phones", "1 lost phone waits")
+    assert f"{said} for approval" in panel(superuser, name)
+
+
+def test_a_refused_provider_key_an_overdue_hold_and_an_open_incident_need_somebody(superuser, alice):
+    provider = factories.make_provider("acme", kind="openai", base_url="https://example.org/v1")
+    now = pool.database_time()
+    Provider.objects.filter(pk="acme").update(refused_key=provider.key_fingerprint, key_refused_at=now)
+    Incident.objects.create(title="Slow replies")
+    usage.place(alice, 1_000, reference="chatcmpl-1", expires_at=now - timedelta(hours=1))
+    assert panel(superuser, "provider-keys").startswith("Refused provider keys 1 provider refused our key acme 0")
+    assert "1 incident on the status page is open Slow replies" in panel(superuser, "incidents")
+    assert "1 hold has expired and is still open" in panel(superuser, "holds")
+
+
+def test_dead_letters_are_counted_by_host(superuser, db):
+    reported = {"gauges": {"gateway_dead_letters": 2}, "encryption_keys": [], "peppers": [], "seen_at": pool.database_time()}
+    Process.objects.create(host="web-1", role="web", pid=1, **reported)
+    assert panel(superuser, "dead-letters").startswith("Dead letters 2 settlements could not be booked web-1 2: run")
+
+
+def test_spending_and_requests_are_compared_with_yesterday_and_last_week(superuser, caller):
     ended(cost_nanos=1_234_567_890)
-    ended(24, cost_nanos=70_000_000_000)
-    shown = panel(superuser, "spending")
-    # All have four digits in the first minutes of an hour, when the average is below a dollar.
-    assert re.match(r"Spending today \$1\.23(46)? \$1\.23456789 ", shown)
-    amount = r"\$\d+\.\d\d(\d\d)?"
-    assert re.search(f"By this time it was {amount} yesterday, and {amount} on average in the last 7 days", shown)
+    ended(24, cost_nanos=70_000_000_000, completions=3_600)
+    ended(24 * 7, completions=7_200)
+    now = pool.database_time()
+    assert re.match(r"Spending \$1\.23(46)? \$1\.23456789 Yesterday \$\d+\.\d\d(\d\d)? ", panel(superuser, "spending"))
+    shown = panel(superuser, "requests").replace(",", "")
+    found = re.match(r"Requests that ran 1 Yesterday (\d+) .*?Last week (\d+)", shown)
+    assert found
+    yesterday, last_week = map(int, found.groups())
+    # Of an hour, the share until this minute.
+    share = now.minute * 60 + now.second
+    assert share <= yesterday <= share + 60
+    assert 2 * share <= last_week <= 2 * (share + 60)
+
+
+def test_failed_requests_are_counted_as_on_the_status_page(superuser, caller):
+    hour = pool.database_time().replace(minute=0, second=0, microsecond=0)
+    UptimeSums.objects.create(is_day=False, since=hour, kind="model", subject="acme/fast", answered=197, failed=3)
+    UptimeSums.objects.create(is_day=False, since=hour, kind="provider", subject="echo", answered=1, failed=50)
+    assert panel(superuser, "failures").startswith("Failed requests as the status page counts 1.50 % Yesterday - Last week -")
+
+
+def test_new_accounts_are_counted(superuser, alice):
+    assert panel(superuser, "new-accounts") == "New accounts 1 Yesterday 0 Last week 0"
 
 
 def test_the_time_to_first_token_is_shown_for_half_and_nearly_all_streams(superuser, caller):
@@ -81,7 +144,7 @@ def test_refusals_are_counted_by_reason_with_the_code_on_hover(superuser, caller
             key=caller[1], hour=hour - timedelta(hours=ago), status=429, code=code, error="RateLimitExceeded", number=number
         )
     shown = panel(superuser, "refusals")
-    assert shown.startswith("Refusals 1,207 ")
+    assert shown.startswith("Refused requests before they ran 1,20")
     assert "Too many requests or tokens per minute, or too many bytes at a time 429 rate_limit_exceeded 1,200" in shown
     assert '<dt><span class="coded" title="429 rate_limit_exceeded" tabindex="0">' in home(superuser)
     assert "model_not_found" not in shown
@@ -123,30 +186,20 @@ def test_an_account_that_is_used_and_has_little_left_is_named(superuser, caller)
 
 def test_credits_are_summed_up_by_what_they_are(superuser, alice):
     factories.credit(alice, 501)
-    assert panel(superuser, "credits").startswith("Credits $15.01 ")
+    assert panel(superuser, "credits").startswith("Credit added in and out, without usage $15.01 ")
     assert "Support credit (2) $15.01" in panel(superuser, "credits")
-
-
-def test_credits_that_wait_for_a_second_person_are_counted(superuser, alice):
-    assert panel(superuser, "approvals") == "Approvals 0 credits wait for approval"
-    asker = factories.make_user("asker@example.org")
-    form = {"account": alice, "amount_cents": 30_050, "reason": "x", "requested_by": asker}
-    CreditRequest.objects.create(reference="form-0", **form)
-    assert panel(superuser, "approvals") == "Approvals 1 credit waits for approval, of $300.50 in total"
-    CreditRequest.objects.create(reference="form-1", **form)
-    assert panel(superuser, "approvals") == "Approvals 2 credits wait for approval, of $601.00 in total"
 
 
 @pytest.mark.parametrize(
     ("result", "days_ago", "said"),
     [
-        (0, 0, "No findings The whole ledger was checked."),
-        (3, 0, "3 findings"),
-        (0, 2, "No findings Overdue: check that beat and a worker are running."),
+        (0, 0, "No findings. The whole ledger was checked."),
+        (3, 0, "3 findings."),
+        (0, 2, "No findings. Overdue: check that beat and a worker are running."),
     ],
 )
 def test_the_last_audit_of_the_book_is_shown(superuser, result, days_ago, said):
-    never = "Last ledger audit Never Not audited yet. The audit runs every day at 03:00 UTC."
+    never = "Last ledger audit Not audited yet. The audit runs every day at 03:00 UTC."
     assert panel(superuser, "audit").startswith(never)
     finished_at = pool.database_time() - timedelta(days=days_ago)
     TaskRun.objects.create(name="billing.tasks.verify_ledger", finished_at=finished_at, result=result)

@@ -231,7 +231,7 @@ def test_rows_say_in_words_what_is_stored_and_round_money_with_the_exact_amount_
     assert '<span title="HELD">open</span>' in holds
     assert str(usd(1)) in holds
     completions = root.get("/admin/completions/completion/").content.decode()
-    assert '<span title="reported">reported by the provider</span>' in completions
+    assert '<span class="support-state active" title="reported">succeeded</span>' in completions
     assert ">$0.001</data></td>" in completions
     assert (str(entry), str(hold)) == (f"Usage {completion.pk}", f"{completion.pk}, open")
 

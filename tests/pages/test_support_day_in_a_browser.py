@@ -67,7 +67,7 @@ def test_a_colleague_is_invited_into_a_group_and_signs_in_with_a_password_and_a_
     page.get_by_label("code").fill(second_factors.code(secret))
     press(page, "Set up")
     follow(page, "I have saved them")
-    page.get_by_role("heading", name="Spending today").wait_for()
+    page.get_by_role("heading", name="Today", exact=True).wait_for()
     expect(page.get_by_role("link", name="Users")).to_have_count(0)  # of other groups
     user = User.objects.get(email=SUPPORT)
     assert [group.name for group in user.groups.all()] == ["Support"]
@@ -147,7 +147,7 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     assert (asked.amount_cents, asked.decision, alice.balance_nanos) == (20_000, "", money.nanos(1_000))
     lead.reload()
     browser.look(lead, "day-home-of-a-lead")
-    follow(lead, "Approvals")
+    follow(lead, "Credits")
     lead.locator("#result_list tbody a").first.click()
     follow(lead, "Approve…")
     lead.get_by_text(f"{SUPPORT} asks for a credit of $200.00 for Alice").wait_for()
@@ -184,7 +184,7 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     collector.write()
     page = desk_of(SUPPORT, "Support")
     search(page, refused["x-request-id"])
-    page.get_by_text(refused.json()["error"]["message"]).wait_for()
+    page.get_by_text(refused.json()["error"]["message"]).first.wait_for()
     search(page, f"mgw_live_...{key.last_four}")
     page.wait_for_url(f"**{key_page(key)}")
     assert refused["x-request-id"] in page.locator(".support-refused").inner_text()

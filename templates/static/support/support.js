@@ -18,6 +18,10 @@ function nameSearches() {
   }
 }
 
+// The group of the rail that has the list of the page.
+const group = document.querySelector(".support-rail [aria-current]")?.closest("details");
+if (group) group.open = true;
+
 // A phone shows the cells of a row as blocks, which would lose their meaning as a table: hence the explicit roles.
 const list = document.getElementById("result_list");
 if (list) {
