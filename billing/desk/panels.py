@@ -1,5 +1,6 @@
 """The panels of billing on the admin's home page."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -60,9 +61,11 @@ def _approvals(place: int, id: str, title: str, model: Any, one: str) -> Panel:
 
 
 def _payments(now: datetime) -> Content:
-    found = PaymentDifference.objects.filter(gone_at=None)
-    words = "from the processor's records"
-    return panels.read_waiting(found, "found_at", f"payment differs {words}", f"payments differ {words}")
+    of, differing = "from the processor's records", PaymentDifference.objects.filter(gone_at=None)
+    found = panels.read_waiting(differing, "found_at", f"payment differs {of}", f"payments differ {of}")
+    if TaskRun.objects.filter(name="billing.tasks.reconcile_payments").exists():
+        return found
+    return replace(found, words="payments differ. Not compared with the processor's records yet.")
 
 
 def _holds(now: datetime) -> Content:

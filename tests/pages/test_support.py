@@ -353,7 +353,7 @@ def test_a_revoked_key_has_no_limit_to_set(support, key, rows):
 def test_a_keys_page_shows_what_is_left(support, alice):
     key, _ = factories.make_key(alice, limit_cents=500, type="FIXED")
     use(key, cost_nanos=1_250_000_000)
-    assert "$1.25 spent, $0.00 held, $3.75 left" in text(support.get(key_page(key)))
+    assert "Limit $5.00 in total Spent $1.25 Held $0.00 Left $3.75" in text(support.get(key_page(key)))
 
 
 @pytest.mark.parametrize("path", ["", "{key}/change/", "{key}/limit/", "{key}/revoke/", "{key}/history/"])

@@ -154,4 +154,4 @@ def test_a_keys_page_shows_attempts_at_providers_that_failed(support, alice, ups
     assert "/admin/completions/completion/" not in page.content.decode()
     may_see = signed_in(make_staff("more@example.org", ["keys.view_apikey", "completions.view_completion"]))
     link = re.search(r'href="(/admin/completions/completion/[^"?]+)"', may_see.get(key_page(key)).content.decode())[1]
-    assert "scripted: 401, your key is wrong" in text(may_see.get(link))
+    assert "(status 401): your key is wrong" in text(may_see.get(link))

@@ -135,7 +135,7 @@ def test_the_home_page_of_staff_counts_differences(stripe, owner):
     assert "Not compared with the processor's records yet." in html.unescape(root.get("/admin/").content.decode())
     stripe._new_intent(2_000, "usd", {"payment": "unknown"})["status"] = "succeeded"
     tasks.reconcile_payments()
-    assert "payments differ from the processor's records" in html.unescape(root.get("/admin/").content.decode())
+    assert "1 payment differs from the processor's records" in html.unescape(root.get("/admin/").content.decode())
     assert "that is not known here" in root.get("/admin/billing/paymentdifference/?gone_at__isempty=1").content.decode()
 
 
