@@ -9,7 +9,7 @@ from django import forms
 
 from billing.models import Account
 from completions.catalog.lookup import Listing
-from gateway_project.text import number_fields
+from gateway_project.text import dollars, number_fields
 
 PROMPT_CHARACTERS_MAX = 100_000
 EARLIER_CHARACTERS_MAX = 1_000_000  # of JSON
@@ -32,6 +32,11 @@ class ModelOption:
     input_nanos: int  # per million tokens
     output_nanos: int
 
+    @property
+    def price(self) -> str:
+        prices = map(dollars.format_usd, (self.input_nanos, self.output_nanos))
+        return "{} in, {} out per 1M tokens".format(*prices)
+
 
 class PlaygroundForm(forms.Form):
     """The fields of a request. ``models``: those that can be called now."""
@@ -42,7 +47,7 @@ class PlaygroundForm(forms.Form):
         required=False,
         max_length=_MODEL_CHARACTERS_MAX,
         widget=_model_input(),
-        help_text="Optional. A second model replies beside the first. Both replies are charged.",
+        help_text="Optional. Replies beside the first, and is charged, too.",
     )
     system = forms.CharField(
         label="System prompt",
@@ -60,7 +65,7 @@ class PlaygroundForm(forms.Form):
         min_value=0,
         max_value=2,
         widget=forms.NumberInput(attrs={"step": "0.1"}),
-        help_text="0 to 2. Higher values give more varied replies. Leave empty for the model's default.",
+        help_text="0 to 2. Higher is more varied. Empty: the model's default.",
     )
     earlier = forms.CharField(required=False, max_length=EARLIER_CHARACTERS_MAX, widget=forms.HiddenInput)
     makes_key = forms.BooleanField(label="Create a new Playground key", required=False)

@@ -22,6 +22,11 @@ from keys import acts
 from keys.authentication import Caller
 
 _REVOKED = "The Playground key was revoked or has expired. Select this to create a new one."
+_EXAMPLES = (
+    "Explain a hash table in two sentences.",
+    "Write a haiku about a Monday morning.",
+    "Which three questions should I ask before I choose a database?",
+)
 _EXAMPLE = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
 
 
@@ -32,6 +37,7 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
         form = PlaygroundForm(account, models)
         form.initial["model"] = request.GET.get("model") or next((each.id for each in form.models), "")
+        form.initial["prompt"] = request.GET.get("prompt", "")
         return _page(request, form)
     is_streamed = "text/event-stream" in request.headers.get("Accept", "")
     form = PlaygroundForm(account, models, request.POST)
@@ -105,6 +111,7 @@ def _page(
         "request_json": json.dumps(fields or _EXAMPLE, indent=2, ensure_ascii=False),
         "api_url": hosts.api_url(request),
         "key_name": completion.KEY_NAME,
+        "examples": _EXAMPLES,
         "needs_key": "makes_key" in form.errors,
     }
     return render(request, "completions/playground.html", context, status=status)

@@ -1,14 +1,17 @@
 """The content of the public pages: models, prices and measurements. Shown on while the database is unavailable."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from completions.catalog import lookup
 from completions.models import LanguageModel, ModelKind, Price, Provider
 from completions.pricing.meters import METERS, Meter
 from completions.pricing.rates import STANDARD, place_title
+from completions.pricing.usage import Usage
 from completions.statistics import measurements
 from completions.statistics.measurements import NOTHING, Measured
 from gateway_project.cache import StaleWhileRefresh
@@ -18,6 +21,8 @@ from gateway_project.text import dollars
 READ_SECONDS = 30
 WINDOW = timedelta(hours=24)
 SHOWN_FIRST = 5  # of the models, on the landing page
+EXAMPLE_PROMPT = "Say hello in three languages."
+_ECHO_TOKENS, _TYPICAL_TOKENS = (8, 5), (12, 20)  # of the prompt, and of its reply
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +142,25 @@ class Facts:
         return [each for each in self.models.values() if each.is_available]
 
     @property
+    def makers(self) -> list[tuple[str, int]]:
+        """How many listed models each maker has, the most first."""
+        return Counter(each.model.maker for each in self.models.values() if each.model.maker).most_common()
+
+    @property
+    def exchange(self) -> dict[str, Any] | None:
+        """EXAMPLE_PROMPT with its exact cost at the example's model. Of the echo the reply is known, too."""
+        if (listed := self.models.get(self.example)) is None:
+            return None
+        is_echo = all(route.provider.kind == "echo" for route in listed.model.enabled_routes)
+        usage = Usage(*(_ECHO_TOKENS if is_echo else _TYPICAL_TOKENS))
+        cost = dollars.format_usd(listed.price.sheet.cost_nanos(usage))
+        return {"listed": listed, "usage": usage, "cost": cost, "prompt": EXAMPLE_PROMPT, "is_echo": is_echo}
+
+    @property
     def most_used(self) -> list[ListedModel]:
-        """The first SHOWN_FIRST models that chat: those that answered most in WINDOW, then one of each maker, then others."""
-        chats = sorted((each for each in self.models.values() if not each.is_embedding), key=_use)
+        """SHOWN_FIRST available models that chat: those that answered most in WINDOW, then one of each maker, then others."""
+        among = self.available or self.models.values()
+        chats = sorted((each for each in among if not each.is_embedding), key=_use)
         makers = {each.model.maker: each for each in reversed(chats)}
         return sorted(chats, key=lambda each: (*_use(each)[:2], makers[each.model.maker] is not each))[:SHOWN_FIRST]
 
@@ -165,7 +186,7 @@ class Facts:
         return self._first(lambda each: each.is_embedding) or "provider/embedding-model"
 
     def _first(self, condition: Callable[[ListedModel], bool]) -> str:
-        listed = [*self.available, *self.models.values()]
+        listed = [*sorted(self.available, key=_use), *self.models.values()]
         return next((each.model.pk for each in listed if condition(each)), "")
 
 

@@ -57,9 +57,10 @@ def landing(request: HttpRequest) -> HttpResponseBase:
 
     def render() -> str:
         current = facts.current()
+        values = {**quickstart.values_of(current, api_url), "prompt": facts.EXAMPLE_PROMPT}
         context = {
             "facts": current,
-            "examples": quickstart.examples("chat", quickstart.values_of(current, api_url)),
+            "examples": quickstart.examples("chat", values),
             "canonical_path": reverse("landing"),
         }
         return render_to_string("public/landing.html", context)

@@ -9,6 +9,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 register = template.Library()
@@ -47,6 +48,9 @@ def operator_links() -> list[tuple[str, str]]:
 
 
 register.simple_tag(lambda: settings.SUPPORT_ADDRESS, name="support_mailbox")
+register.simple_tag(
+    lambda: settings.TRIAL_CREDIT_CENTS and dollars.format_cents(settings.TRIAL_CREDIT_CENTS), name="trial_credit"
+)
 register.simple_tag(lambda: settings.SIGN_UP and settings.SENDS_MAIL, name="may_sign_up")
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from billing.models import LedgerEntry
+from gateway_project.text import dollars
 from keys.models import ApiKey
 from tests import factories
 from tests.browser import PHONE, fits, picture, sign_in, violations
@@ -45,6 +46,9 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     page = open_page(viewport={"width": 1280, "height": 900})
     sign_in(page, "alice@example.org", PATH)
     page.get_by_label("Model", exact=True).fill("demo/echo")
+    expect(page.locator("#price")).to_have_text("$0.50 in, $1.50 out per 1M tokens")
+    page.get_by_role("link", name="Write a haiku").click()
+    expect(page.get_by_label("Prompt", exact=True)).to_have_value("Write a haiku about a Monday morning.")
     page.get_by_label("Prompt", exact=True).fill("Say <b>this</b> & that")
     expect(page.locator("#curl")).to_contain_text('"content": "Say <b>this</b> & that"')
     page.get_by_label("Prompt", exact=True).press("Control+Enter")
@@ -64,6 +68,8 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     page.get_by_role("button", name="Send").click()
     expect(page.locator("#reply")).to_have_text("Hello ")
     assert page.locator(".turn:visible").count() == 4
+    earlier = dollars.format_usd(-charged().first().amount_nanos)
+    expect(page.locator(".spent:visible").first).to_have_text(re.compile(rf"^{re.escape(earlier)}, \d+ tokens in, \d+ out$"))
     expect(page.locator("#cost-kind")).to_have_text("so far")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#state")).to_have_text(

@@ -37,6 +37,11 @@ class Side {
     return this.field.value.trim();
   }
 
+  // What the model costs: the data of its element in the list.
+  get price() {
+    return [...at("models").options].find((option) => option.value === this.model)?.dataset;
+  }
+
   at(id) {
     return at(id + this.suffix);
   }
@@ -52,13 +57,18 @@ class Side {
     this.isKept = true;
   }
 
-  moveTurn(who, text) {
+  moveTurn(who, text, spent = "") {
     const moved = document.createElement("p"), speaker = document.createElement("span");
     moved.className = `turn ${who === "You" ? "user" : "assistant"}`;
     speaker.className = "hidden";
     speaker.textContent = `${who}: `;
     moved.append(speaker, text);
     this.at("asked").before(moved);
+    if (!spent) return;
+    const cost = document.createElement("p");
+    cost.className = "spent small";
+    cost.textContent = spent;
+    moved.after(cost);
   }
 
   // Begin with the conversation of another side.
@@ -73,8 +83,9 @@ class Side {
     const asked = this.at("asked").querySelector("[data-text]");
     if (this.isKept) {
       this.moveTurn("You", asked.textContent);
-      this.moveTurn("Model", this.at("reply").textContent);
+      this.moveTurn("Model", this.at("reply").textContent, this.at("spent").textContent);
     }
+    this.showSpent("");
     this.isKept = false;
     asked.textContent = prompt;
     this.at("asked").hidden = this.at("reply").hidden = false;
@@ -82,8 +93,13 @@ class Side {
 
   // --- The reply
 
+  showSpent(words) {
+    this.show("spent", words);
+    this.at("spent").hidden = !words;
+  }
+
   estimate(letters) {
-    const price = [...at("models").options].find((option) => option.value === this.model)?.dataset;
+    const { price } = this;
     if (!price) return 0n;
     const sent = [...this.turns, { content: sentPrompt }, { content: form.elements.system.value }];
     const prompt = sent.reduce((sum, { content }) => sum + content.length, 0);
@@ -113,6 +129,7 @@ class Side {
     showCost(`cost${this.suffix}`, nanos);
     this.show("cost-kind", "charged");
     showCost("whole-cost", (wholeCost += nanos));
+    this.showSpent(`${dollars(nanos)}, ${promptTokens} tokens in, ${completionTokens} out`);
   }
 
   linkRequest(id) {
@@ -238,7 +255,10 @@ function showSides() {
   const isTwo = Boolean(second.model);
   at("sides").classList.toggle("two", isTwo);
   at("side-2").hidden = at("last-2").hidden = at("side-name").hidden = !isTwo;
-  for (const side of [first, second]) side.show("side-name", side.model);
+  for (const side of [first, second]) {
+    side.show("side-name", side.model);
+    side.show("price", side.price?.price ?? (side.model ? "No model has this ID." : ""));
+  }
 }
 
 form.addEventListener("input", showCode);
@@ -248,6 +268,18 @@ showSides();
 
 // A browser lists only the models that match the field: so that all are listed, typing replaces what it has.
 for (const side of [first, second]) side.field.addEventListener("focus", () => side.field.select());
+
+for (const example of document.querySelectorAll("[data-example]")) {
+  example.addEventListener("click", (event) => {
+    event.preventDefault();
+    form.elements.prompt.value = example.textContent;
+    form.elements.prompt.focus();
+    showCode();
+  });
+}
+
+// Beside the conversation on a wide screen; on a phone below it, and folded.
+at("settings").open = matchMedia("(min-width: 56rem)").matches || at("settings").querySelector("[aria-invalid]") !== null;
 
 form.elements.prompt.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
@@ -262,6 +294,7 @@ form.addEventListener("submit", async (event) => {
   stop.onclick = () => running.abort();
   sentPrompt = form.elements.prompt.value;
   at("hint").hidden = true;
+  at("last-1").hidden = false;
   at("anew").hidden = stop.hidden = false;
   if (second.model) second.join(first);
   try {

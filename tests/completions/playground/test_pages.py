@@ -43,10 +43,20 @@ def test_page_offers_the_models_that_can_be_called(owner):
     factories.make_model("acme/waits", provider=Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY"))
     page = owner.get(PATH, {"model": "demo/echo"}).content.decode()
     assert re.search(r'<input type="text" name="model" value="demo/echo"', page)
-    assert '<option value="demo/echo" label="Echo"' in page
+    assert '<option value="demo/echo" label="Echo, $0.50 in, $1.50 out per 1M tokens"' in page
     assert "acme/waits" not in page
     assert 'data-input-nanos="' in page
     assert not ApiKey.objects.exists()  # to look at it makes no key
+
+
+def test_an_empty_playground_offers_examples_that_fill_the_prompt_without_scripts(owner):
+    page = owner.get(PATH, {"model": "demo/echo"}).content.decode()
+    examples = [unescape(address) for address in re.findall(r'<a class="button" href="(\?[^"]+)"\s+data-example', page)]
+    assert len(examples) == 3
+    filled = owner.get(f"{PATH}{examples[0]}").content.decode()
+    assert re.search(r'<textarea name="prompt"[^>]*>\s*Explain a hash table in two sentences.</textarea>', filled)
+    assert '<input type="text" name="model" value="demo/echo"' in filled
+    assert "$0.50 in, $1.50 out per 1M tokens" in text(owner.get(PATH))
 
 
 def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
@@ -60,6 +70,10 @@ def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
     assert SpendingDay.objects.get(key=key).spent_nanos == -entry.amount_nanos > 0
     assert f'<dd id="cost">{dollars.format_usd(-entry.amount_nanos)}</dd>' in reply.content.decode()
     assert f'<a href="/dashboard/requests/{completion.pk}/"' in reply.content.decode()
+    spent = (
+        f"{dollars.format_usd(-entry.amount_nanos)}, {completion.prompt_tokens} tokens in, {completion.completion_tokens} out"
+    )
+    assert spent in text(reply)
     assert nothing_is_held(alice)
     act = Activity.objects.get(act=Activity.Act.KEY_MADE)
     assert (act.object_id, act.actor_id) == (key.pk, owner_of(alice).pk)
@@ -283,7 +297,7 @@ def test_refusals_are_in_the_history_of_the_key(owner, alice):
 
 def test_aliases_say_which_model_they_mean_now(owner, alice):
     RoutableAlias.objects.create(id="best/general", model_ids=["gone/model", "demo/echo"])
-    assert 'value="best/general" label="Best by ranking, now Echo"' in owner.get(PATH).content.decode()
+    assert 'value="best/general" label="Best by ranking, now Echo, ' in owner.get(PATH).content.decode()
     reply = owner.post(PATH, form(alice, model="best/general"), **STREAM)
     assert {chunk["model"] for chunk in chat.events(reply)[:-1]} == {"demo/echo"}
 

@@ -12,11 +12,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from billing.models import LedgerEntry
 from completions.models import LanguageModel, Provider
 from completions.public import facts, selection
 from completions.statistics import measurements
+from gateway_project.text import dollars
 from gateway_project.web import public_page
-from tests import factories
+from tests import chat, factories
+from tests.conftest import client_for
 from tests.outage import with_the_database_unavailable
 from tests.rankings import entries
 from tests.rankings.streams import streamed
@@ -103,6 +106,51 @@ def test_the_first_request_goes_to_the_address_of_the_api_and_to_a_model_that_an
     assert "curl http://api.example.org/v1/chat/completions" in text
     assert 'base_url="http://api.example.org/v1"' in text
     assert '"model": "acme/large"' in text
+
+
+def test_the_landing_page_shows_what_its_request_is_charged_when_it_is_sent(db, alice):
+    factories.make_model("demo/echo", name="Echo", input="0.5", output="1.5")
+    shown = page("/")
+    sent = {"model": "demo/echo", "messages": [{"role": "user", "content": facts.EXAMPLE_PROMPT}]}
+    assert facts.EXAMPLE_PROMPT in shown
+    reply = chat.ask(client_for(factories.make_key(alice)[1]), **sent).json()
+    usage, entry = reply["usage"], LedgerEntry.objects.get(type="USAGE_DEBIT")
+    assert f"Reply {reply['choices'][0]['message']['content']} Model Echo" in shown
+    assert f"Tokens {usage['prompt_tokens']} in, {usage['completion_tokens']} out" in shown
+    assert re.sub(r"\s", "", f"Cost, exactly {dollars.format_usd(-entry.amount_nanos)}") in re.sub(r"\s", "", shown)
+
+
+def test_the_landing_page_makes_no_reply_of_a_model_up(db):
+    provider = Provider.objects.create(slug="real", kind="openai", base_url="http://127.0.0.1:9/v1")
+    factories.make_model("acme/large", input="5", output="25", provider=provider)
+    shown = page("/")
+    assert "Reply" not in shown.partition("A request, and what it costs")[2].partition("See the model")[0]
+    assert "$0.00056" in re.sub(r"\s", "", shown)  # 12 tokens at $5, and 20 at $25
+
+
+def test_the_landing_page_names_the_makers_and_leads_to_their_models(catalog):
+    makers = re.search(r'<ul class="makers".*?</ul>', get("/").content.decode(), re.DOTALL)[0]
+    assert re.findall(r'href="([^"]+)">(\w+) <span>(\d)', makers) == [
+        ("/models?maker=Acme", "Acme", "2"),
+        ("/models?maker=Zed", "Zed", "2"),
+    ]
+
+
+def test_the_landing_page_says_which_credit_a_new_account_gets(db, settings):
+    settings.SIGN_UP, settings.SENDS_MAIL = True, True
+    assert "to try" not in page("/")
+    settings.TRIAL_CREDIT_CENTS = 150
+    forget()
+    assert "Every new account gets $1.50 to try." in page("/")
+
+
+def test_examples_name_the_model_that_is_used_most(catalog, alice):
+    assert "Models and prices" in page("/")
+    streamed((alice, factories.make_key(alice)[0]), "zed/vision", 100, 1_000, 50)
+    forget()
+    shown = page("/")
+    assert "Most used models" in shown
+    assert '"model": "zed/vision"' in shown
 
 
 @pytest.mark.parametrize(("is_open", "words"), [(True, "Open an account"), (False, "Sign in")])
