@@ -81,6 +81,7 @@ function greyBelowCents() {
     const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
       const startContainer = texts.currentNode;
+      if (startContainer.parentElement.closest("a")) continue;
       for (const { index, 0: { length }, 1: digits } of startContainer.data.matchAll(/\$[\d,]+\.\d\d(\d+)/g)) {
         const endOffset = index + length;
         below.add(new StaticRange({ startContainer, startOffset: endOffset - digits.length, endContainer: startContainer, endOffset }));

@@ -360,7 +360,7 @@ def test_a_request_that_failed_says_what_the_caller_was_told_and_what_to_do(api,
     reply = ask(api)
     collector.write()
     page = page_of(owner, Completion.objects.get())
-    assert "acme/large failed All requests Error message The provider failed. The model's provider failed." in page
+    assert "acme/large failed Error message The provider failed. The model's provider failed." in page
     assert "Send it again." in page
     assert "Not charged, and the hold was released" in page
     assert reply.status_code == 502
