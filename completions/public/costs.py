@@ -6,8 +6,7 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
-from completions.pricing import meters
-from completions.pricing.meters import Meter
+from completions.pricing.meters import BY_NAME, TIERS
 from completions.pricing.usage import Usage
 from completions.public.facts import ListedModel
 from gateway_project.text import dollars
@@ -30,7 +29,7 @@ class RequestForm(forms.Form):
             self.fields["reply_tokens"] = forms.IntegerField(min_value=1, max_value=listed.model.max_output_tokens)
         self.fields["requests"] = forms.IntegerField(label="Requests per day", min_value=1, max_value=_REQUESTS_MAX)
         if tiers:
-            offered = [("", "Standard"), *((tier, meters.TIERS[tier]) for tier in tiers)]
+            offered = [("", "Standard"), *((tier, TIERS[tier]) for tier in tiers)]
             self.fields["tier"] = forms.ChoiceField(label="Service tier", required=False, choices=offered)
         models = sorted((each.model for each in others), key=lambda model: model.name.casefold())
         for name, label in (("first", "Compare with"), ("second", "And with")) if others else ():
@@ -61,6 +60,7 @@ def compare(form: RequestForm) -> dict[str, Any]:
     asked = form.cleaned_data
     prompt_tokens, reply_tokens, cached_tokens = (asked.get(f"{name}_tokens", 0) for name in ("prompt", "reply", "cached"))
     usage = Usage(prompt_tokens, reply_tokens, cached_tokens, tier=asked.get("tier", ""))
+    counts = [("input", prompt_tokens), ("cached_input", cached_tokens), ("output", reply_tokens)]
     chosen = [form.others[asked[name]] for name in ("first", "second") if asked.get(name) in form.others]
     columns = [form.listed, *dict.fromkeys(chosen)]
     nanos = [each.price.sheet.cost_nanos(usage) if _fits(usage, each) else None for each in columns]
@@ -68,20 +68,15 @@ def compare(form: RequestForm) -> dict[str, Any]:
     return {
         "columns": columns,
         "costs": [(title, _show(nanos, times)) for title, times in spans.items()],
-        "rates": [(meter.title, [_rate(each, meter, usage) for each in columns]) for meter in _meters(usage)],
+        "rates": [(BY_NAME[meter].title, [_rate(each, meter, usage) for each in columns]) for meter, count in counts if count],
         "parts": form.listed.price.sheet.parts(usage),
         "tier": usage.tier,
     }
 
 
-def _meters(usage: Usage) -> list[Meter]:
-    counts = {"input": usage.prompt_tokens, "cached_input": usage.cached_tokens, "output": usage.completion_tokens}
-    return [meters.BY_NAME[name] for name, count in counts.items() if count]
-
-
-def _rate(listed: ListedModel, meter: Meter, usage: Usage) -> str:
+def _rate(listed: ListedModel, meter: str, usage: Usage) -> str:
     """Return the price that holds for this usage: of its tier, and of a prompt of its length."""
-    return dollars.format_usd(listed.price.sheet.rate(meter.name, usage.tier, usage.prompt_tokens))
+    return dollars.format_usd(listed.price.sheet.rate(meter, usage.tier, usage.prompt_tokens))
 
 
 def _fits(usage: Usage, listed: ListedModel) -> bool:

@@ -48,20 +48,13 @@ class Served:
 
 
 @dataclass(frozen=True, eq=False)
-class ServedRoute(Served):
-    """A provider that serves a model, and what was measured of the model there."""
-
-    provider: Provider
-
-
-@dataclass(frozen=True, eq=False)
 class ListedModel(Served):
     """A model that is enabled and has a price. Those that cannot be called now are not available."""
 
     model: LanguageModel
     price: Price
     is_available: bool
-    routes: list[ServedRoute]  # in the order in which they are asked
+    routes: list[tuple[Provider, Served]]  # the providers in the order in which they are asked, and its figures there
 
     @property
     def is_embedding(self) -> bool:
@@ -129,7 +122,7 @@ class ListedModel(Served):
         return "" if cached_nanos is None else dollars.format_usd(cached_nanos)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Facts:
     """All listed models by id, and how many providers their routes lead to."""
 
@@ -214,13 +207,13 @@ def _read(previous: Facts | None) -> Facts:
         )
         for each in listings
     }
-    providers = {route.provider.pk for each in models.values() for route in each.routes}
+    providers = {provider.pk for each in models.values() for provider, _ in each.routes}
     return Facts(models, len(providers), _words(measured[None].first_token_p50_ms))
 
 
-def _routes(model: LanguageModel, measured: dict[measurements.Route, Measured]) -> list[ServedRoute]:
+def _routes(model: LanguageModel, measured: dict[measurements.Route, Measured]) -> list[tuple[Provider, Served]]:
     providers = dict.fromkeys(route.provider for route in sorted(model.enabled_routes, key=lambda each: each.priority))
-    return [ServedRoute(measured.get((each.pk, model.pk), NOTHING), each) for each in providers if each.is_enabled]
+    return [(each, Served(measured.get((each.pk, model.pk), NOTHING))) for each in providers if each.is_enabled]
 
 
 def _use(each: ListedModel) -> tuple[bool, int, str]:

@@ -161,6 +161,8 @@ def _render_model(model_id: str, given: QueryDict, api_url: str) -> str:
         "score": scores.get(model_id, {}),
         "qualities": [scores.get(each, {}).get("quality", "") for each in ids],
         "hours": int(facts.WINDOW.total_seconds() // 3_600),
+        "line": status.line_of(model_id),
+        "days": uptime.DAYS,
         "examples": quickstart.examples("embeddings" if listed.is_embedding else "chat", values),
         "share_title": f"{listed.model.name} by {listed.model.maker}",
         "share_words": f"{listed.prices_in_short} per million tokens; {listed.model.context_window:,} tokens of context.",

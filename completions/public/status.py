@@ -123,7 +123,15 @@ _status: StaleWhileRefresh[None, Status] = StaleWhileRefresh(seconds=READ_SECOND
 
 def current() -> Status:
     """Return what was read last. Raises the database's errors only while nothing was ever read."""
-    return _status.get(None, _read)
+    return _status.get(None, _read, version=facts.current())
+
+
+def line_of(model_id: str) -> Line | None:
+    """Return the line of a model; None for one that says nothing, and while nothing can be read."""
+    try:
+        return next((each for each in current().models if each.href == reverse("model", args=[model_id])), None)
+    except pool.DATABASE_ERRORS:
+        return None
 
 
 def forget() -> None:

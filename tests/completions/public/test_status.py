@@ -72,6 +72,14 @@ def lines():
     return {name: (state, percent) for name, state, percent in found}
 
 
+def test_the_page_of_a_model_shows_its_days_once_enough_requests_say_something(caller):
+    ask(caller, "acme/large", 19, 1)
+    ask(caller, "acme/small", 19, 0)
+    tasks.sum_up_hours()
+    assert "Requests answered on each of the last 90 days Acme Large Works 95 %" in page("/models/acme/large")
+    assert "90 days" not in page("/models/acme/small")
+
+
 def test_models_and_providers_show_what_answered_in_the_last_hour_and_on_each_day(caller):
     ask(caller, "acme/large", 19, 1)
     ask(caller, "acme/small", 2, 8)
