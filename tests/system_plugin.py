@@ -4,6 +4,8 @@ A system test starts processes of its own (``pytest.mark.system``) or walks thro
 take two fifths of the time of all tests. CI runs them with every change, by ``--system``, which leaves out all others.
 """
 
+from typing import Any
+
 import pytest
 
 _BROWSER = "chromium"  # the fixture that each test in a browser uses
@@ -18,10 +20,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)  # after --changed has chosen
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
-        return  # the controller has decided
+        config.option.system = config.workerinput["system"]  # as the controller has decided
+        return
     is_chosen = config.args_source is pytest.Config.ArgsSource.ARGS
     if is_chosen or (config.option.changed is not None and config.args != ["tests"]):
         config.option.system = config.option.system or "all"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["system"] = node.config.option.system
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -37,6 +37,7 @@ SAID = "system tests: left out; --all, --system or their path runs them"
         pytest.param(["-n1", "--all"], "3 passed", False, id="with all, in a worker"),
         pytest.param(["--system"], "2 passed, 1 deselected", False, id="alone"),
         pytest.param(["tests/test_it.py"], "3 passed", False, id="by their path"),
+        pytest.param(["-n1", "tests/test_it.py"], "3 passed", False, id="by their path, in a worker"),
     ],
 )
 def test_system_tests_run_if_asked_for(tmp_path, arguments, outcome, is_said):
