@@ -172,6 +172,7 @@ for (const form of document.querySelectorAll("form[data-submits]")) {
     timer = setTimeout(send, pause, isTyped);
   };
   for (const button of form.querySelectorAll("button:not([type=button])")) button.hidden = true;
+  form.setAttribute("aria-description", "The list changes as you choose.");
   form.addEventListener("formdata", ({ formData }) => {
     for (const [name, value] of [...formData]) if (value === "") formData.delete(name);
   });

@@ -89,7 +89,7 @@ def past(alice, large):
 def test_a_request_is_listed_as_soon_as_it_is_answered(api, alice, owner, large):  # noqa: F811
     reply = ask(api, user="u-1")
     page = text(owner.get(LIST))
-    assert re.search(r"acme/large succeeded scripted test for u-1 - [\d.]+ s 11 \$0\.000057", page)
+    assert re.search(r"acme/large succeeded scripted test for u-1 – [\d.]+ s 11 \$0\.000057", page)
     assert f'href="{LIST}{reply.json()["id"]}/"' in owner.get(LIST).content.decode()
 
 
