@@ -25,7 +25,7 @@ package: the contracts are in pyproject.toml.
 - ``command_line``      ``model-gateway`` and ``manage.py``
 - ``text``              how values are written: amounts, times, JSON, CSV; and web addresses read
 - ``app_config``        the base class of the apps: what each adds to the desk, the metrics, the audit and exports
-- ``bar_chart``         the geometry of bar charts
+- ``bar_chart``         bar charts as plain values
 - ``cache``             an in-process cache whose entries expire
 - ``deadline``          deadlines of waits, looked at a few times per second
 - ``environment``       typed readers of environment variables

@@ -1,54 +1,69 @@
-"""The geometry of bar charts that pages draw as SVG: HEIGHT high, and ten units wide for each bar."""
+"""Bar charts as plain values: templates draw them, or charts.js from the table beside them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import accumulate, pairwise
-
-HEIGHT = 100
-_STEP = 10
+from itertools import chain, zip_longest
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Bar:
-    height: int
-    left: int
-    at: date  # or a datetime, of an hour
+class Part(NamedTuple):
+    """A value of a bar or an axis, and its words."""
+
     value: int
     words: str
 
-    @property
-    def top(self) -> int:
-        return HEIGHT - self.height
+
+class Bar(NamedTuple):
+    at: date  # or a datetime, of an hour
+    value: int
+    words: str
+    parts: Sequence[Part] = ()  # one for each column
+    before: "Bar | None" = None  # the bar that it is compared with
 
 
 @dataclass(frozen=True)
 class Chart:
     bars: Sequence[Bar]
-    caption: str
-
-    @property
-    def width(self) -> int:
-        return _STEP * len(self.bars)
+    caption: str = ""
+    columns: Sequence[tuple[str, str]] = ()  # the colour and the name of each part
+    axis: Sequence[Part] = ()  # the highest first
 
     @property
     def total(self) -> int:
         return sum(bar.value for bar in self.bars)
 
     @property
-    def highest(self) -> int:
-        return max(bar.value for bar in self.bars)
+    def highest(self) -> Bar:
+        return max(self.bars, key=lambda bar: bar.value)
 
 
 def build(values: Sequence[tuple[date, int, str]], caption: str = "") -> Chart | None:
-    """Build a chart of values with their time and words; None if all are 0. Any value above 0 is visible."""
-    highest = max((value for _, value, _ in values), default=0)
-    if not highest:
+    """Build a chart of values with their time and words; None if all are 0."""
+    return Chart([Bar(*value) for value in values], caption) if any(value for _, value, _ in values) else None
+
+
+def compare(
+    values: Sequence[tuple[date, Sequence[int]]],
+    before: Sequence[tuple[date, int]],
+    write: Callable[[Sequence[int]], Iterable[str]],
+    columns: Sequence[tuple[str, str]] = (),
+) -> Chart | None:
+    """Build a chart of the parts of each bar, and of what was before the first ones; ``write`` writes a column of values."""
+    totals = [sum(parts) for _, parts in values]
+    if not any(totals):
         return None
+    earlier = before if any(value for _, value in before) else []
+    numbers = [*totals, *chain(*(parts for _, parts in values)), *(value for _, value in earlier)]
+    words = dict(zip(numbers, write(numbers), strict=True))
+    befores = [Bar(at, value, words[value]) for at, value in earlier]
     bars = [
-        Bar(-(-value * HEIGHT // highest), _STEP * place, at, value, words) for place, (at, value, words) in enumerate(values)
+        Bar(at, total, words[total], [Part(part, words[part]) for part in parts], then)
+        for (at, parts), total, then in zip_longest(values, totals, befores)
     ]
-    return Chart(bars, caption)
+    top = round_up(max([*totals, *(value for _, value in earlier)]))
+    ticks = [top, top // 2, 0] if top > 1 else [top, 0]
+    return Chart(bars, columns=columns, axis=list(map(Part, ticks, write(ticks))))
 
 
 def last_hours(now: datetime) -> list[datetime]:
@@ -61,24 +76,6 @@ def build_hours(
 ) -> Chart | None:
     """Build a chart of the numbers of the last 24 hours."""
     return build([(hour, numbers.get(hour, 0), show(numbers.get(hour, 0))) for hour in last_hours(now)], caption)
-
-
-STACK_HEIGHT = 1_000
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of a stacked bar. Subclasses add what it stands for."""
-
-    top: int
-    height: int
-
-
-def stack(values: Sequence[int], highest: int) -> list[tuple[int, int]]:
-    """Return the top and height of each value in a bar STACK_HEIGHT high, from the bottom up and without gaps."""
-    # Rounded up, so that the lowest value above 0 is visible.
-    edges = [-(-total * STACK_HEIGHT // highest) for total in accumulate(values, initial=0)]
-    return [(STACK_HEIGHT - upper, upper - lower) for lower, upper in pairwise(edges)]
 
 
 def round_up(value: int) -> int:

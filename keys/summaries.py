@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
@@ -46,8 +47,9 @@ class Summary:
         self.is_revoked, self.is_paused = key.revoked_at is not None, self.state == "Paused"
         self.last_used: date | None = totals.get("last_day")
         self.spent_in_total_nanos = int(totals.get("total_nanos", 0))
-        # In the last RECENT_DAYS; None where the keys are not in that order.
-        self.spent_recently_nanos: int | None = getattr(key, "recent_nanos", None)
+        spent = dict(zip(totals.get("days") or [], totals.get("nanos") or [], strict=True))
+        days = _last_days(now.date(), RECENT_DAYS)
+        self.spending = bar_chart.build([(day, nanos := spent.get(day, 0), dollars.show(nanos).shown) for day in days])
         self.limit = Limit(key, window, now) if window else None
         self.rates = describe_rates(key)  # limits per minute and requests at a time, in words
         self.models: list[str] = key.allowed_models or []  # that it may use; all of them, if there are none here
@@ -61,7 +63,9 @@ def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
     keys = list(keys)
     windows = spending.read_windows(keys)
     days: Any = SpendingDay.objects.filter(key__in=[key.pk for key in keys]).values("key_id")
-    totals = {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
+    recent: dict[str, Any] = {"filter": Q(day__gt=now.date() - timedelta(days=RECENT_DAYS)), "order_by": "day"}
+    lists = {"days": ArrayAgg("day", **recent), "nanos": ArrayAgg("spent_nanos", **recent)}
+    totals = {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"), **lists)}
     return [Summary(key, totals.get(key.pk, {}), windows[key.pk], now) for key in keys]
 
 
@@ -146,10 +150,16 @@ def describe_window(window: SpendingWindow) -> dict[str, Any]:
 
 def build_chart(account: Account, today: date) -> bar_chart.Chart | None:
     """Build a chart of what the account's keys spent on each of the last CHART_DAYS UTC days; None if they spent nothing."""
-    days = [today - timedelta(days=ago) for ago in reversed(range(CHART_DAYS))]
+    days = _last_days(today, 2 * CHART_DAYS)
     rows = SpendingDay.objects.filter(key__account=account, day__gte=days[0]).values("day").annotate(sum=Sum("spent_nanos"))
-    spent_nanos = {row["day"]: int(row["sum"]) for row in rows}
-    return bar_chart.build([(day, nanos := spent_nanos.get(day, 0), dollars.format_usd(nanos)) for day in days])
+    found = {row["day"]: int(row["sum"]) for row in rows}
+    spent = [(day, found.get(day, 0)) for day in days]
+    shown = [(day, [nanos]) for day, nanos in spent[CHART_DAYS:]]
+    return bar_chart.compare(shown, spent[:CHART_DAYS], dollars.format_exact_column)
+
+
+def _last_days(today: date, number: int) -> list[date]:
+    return [today - timedelta(days=ago) for ago in reversed(range(number))]
 
 
 def describe_pace(account: Account, chart: bar_chart.Chart | None) -> str:

@@ -83,12 +83,18 @@ class Line:
 
     @property
     def bars(self) -> dict[str, str]:
-        """The days of each kind as the path of an SVG: one shape for the days that follow each other."""
+        """The days of each kind as the path of an SVG: a line for days that follow each other, dashed by the style sheet."""
         paths: dict[str, str] = {}
         for kind, run in groupby(enumerate(self.days), key=lambda each: _kind_of_day(each[1][1])):
             places = [place for place, _ in run]
-            paths[kind] = paths.get(kind, "") + f"M{places[0]} 0h{len(places)}v1h-{len(places)}z"
+            paths[kind] = paths.get(kind, "") + f"M{places[0]} .5h{len(places)}"
         return paths
+
+    @property
+    def percents(self) -> str:
+        """The share answered on each day, in percent and rounded down, for charts.js; "-" after too few requests to say."""
+        known = [(count.percent, _kind_of_day(count) != "none") for _, count in self.days]
+        return " ".join(f"{int(percent * 100) / 100:g}" if is_known else "-" for percent, is_known in known)
 
     @property
     def description(self) -> str:

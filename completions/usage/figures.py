@@ -5,6 +5,7 @@ A statement reads at most LIVE_MAX entries that are not summed up yet. More of t
 newest are missing, and ``is_behind`` says so.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -80,14 +81,14 @@ class Figures:
     groups: dict[Group, dict[datetime, Sums]]
 
     def of_group(self, group: Group) -> Sums:
-        return _total(self.groups[group].values())
+        return add_up(self.groups[group].values())
 
     @property
     def total(self) -> Sums:
-        return _total(self.of_group(group) for group in self.groups)
+        return add_up(self.of_group(group) for group in self.groups)
 
 
-def _total(parts: Any) -> Sums:
+def add_up(parts: Iterable[Sums]) -> Sums:
     total = Sums()
     for part in parts:
         total = total.plus(part)
@@ -105,8 +106,13 @@ def read(account: Account, shown: Range, grouping: Grouping) -> Figures:
 
 def read_total(account: Account, since: datetime, until: datetime) -> Sums:
     """Return the sum of a time."""
-    [columns] = _select(_TOTAL, account.pk, since, until, MODEL)
-    return Sums(*columns)
+    return add_up(read_steps(account, since, until, "month").values())
+
+
+def read_steps(account: Account, since: datetime, until: datetime, step: str) -> dict[datetime, Sums]:
+    """Return the sums of each hour, day or month of a time that has any."""
+    rows = _select(_STEPS, account.pk, since, until, MODEL, {"step": step})
+    return {at: Sums(*columns) for at, *columns in rows}
 
 
 def read_groups(account: Account, since: datetime, until: datetime, grouping: Grouping) -> list[tuple[Group, Sums]]:
@@ -172,7 +178,7 @@ _TOLD_BY_LABEL = f"""{_EVERYTHING},
     )
 """
 _DEAREST_FIRST = "sum(cost_nanos) DESC, sum(requests) DESC, value"
-_TOTAL = "SELECT " + ", ".join(f"coalesce(sum({column}), 0)::bigint" for column in sums.COLUMNS) + " FROM everything"
+_STEPS = f"SELECT date_trunc(%(step)s, hour, 'UTC') AS bucket, {sums.SUMS} FROM everything GROUP BY bucket"
 _KEYS_WITH_MODELS = f"""
     SELECT key_id, model_id, {sums.SUMS} FROM everything GROUP BY key_id, model_id
     ORDER BY sum(cost_nanos) DESC, key_id, model_id

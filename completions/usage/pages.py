@@ -78,18 +78,21 @@ def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, st
 def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
     """Show what the account used in a range, compared with the time before, as a plot and its table."""
     query = Query.of(request.GET, pool.database_time())
-    found = figures.read(account, query.shown, query.grouping)
-    before = figures.read_total(account, query.shown.before_since, query.shown.before_until)
+    shown = query.shown
+    found = figures.read(account, shown, query.grouping)
+    before = figures.read_steps(account, shown.before_since, shown.before_until, shown.step)
     groupings = {name: name.capitalize() for name in _GROUPINGS}
     groupings |= {f"{_TAG}{name}": f"Tag {name}" for name in figures.read_tag_names(account)} | {query.by: query.title}
     names, measure = _names(account, query, found.groups), plot.MEASURES[query.measure]
     context = {
         "query": query,
         "total": found.total,
-        "headlines": _headlines(found.total, before),
-        "plot": plot.build_plot(query.shown, found, names, measure),
+        "headlines": _headlines(found.total, figures.add_up(before.values())),
+        "plot": plot.build_plot(shown, found, before, names, measure),
         "lines": plot.build_lines(found, names, _addresses(query, found.groups), measure),
-        "presets": _links(query, "range", ranges.PRESETS.items(), query.shown.name),
+        "presets": _links(query, "range", ranges.PRESETS.items(), shown.name),
+        "measure": measure,
+        "brush_address": query.address(range=ranges.OWN),
         "groupings": _links(query, "by", groupings.items(), query.by),
         "measures": _links(query, "show", [(name, each.title) for name, each in plot.MEASURES.items()], query.measure),
         "is_behind": figures.is_behind(account),

@@ -1,6 +1,7 @@
 """The plot of a usage page with its table, and the headline figures with their change, as plain values for the template."""
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,56 +17,15 @@ class Measure:
 
     title: str
     value: Callable[[Sums], int]
-    words: Callable[[int], str]
-    exact: Callable[[Sequence[int]], list[str]]  # of a column
+    write: Callable[[Sequence[int]], Iterable[str]]  # a column
 
 
-_number = "{:,}".format
+_write_numbers = functools.partial(map, "{:,}".format)
 MEASURES = {
-    "spend": Measure(
-        "Spending", lambda used: used.cost_nanos, lambda nanos: dollars.show(nanos).shown, dollars.format_exact_column
-    ),
-    "requests": Measure("Requests", lambda used: used.requests, _number, lambda numbers: list(map(_number, numbers))),
-    "tokens": Measure("Tokens", lambda used: used.tokens, _number, lambda numbers: list(map(_number, numbers))),
+    "spend": Measure("Spending", lambda used: used.cost_nanos, dollars.format_exact_column),
+    "requests": Measure("Requests", lambda used: used.requests, _write_numbers),
+    "tokens": Measure("Tokens", lambda used: used.tokens, _write_numbers),
 }
-
-
-@dataclass(frozen=True)
-class Segment(bar_chart.Segment):
-    """The part of a bar that a group has, in the group's colour."""
-
-    colour: str
-    name: str
-    words: str
-
-
-@dataclass(frozen=True)
-class Bar:
-    """The bar of an hour, day or month, in words its total."""
-
-    left: int
-    at: datetime
-    words: str
-    segments: list[Segment]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """The bars, ten units wide each, with the words at the axes: from 0 to ``highest``, from the first bar to the last."""
-
-    bars: list[Bar]
-    title: str
-    step: str
-    highest: str
-    middle: str
-
-    @property
-    def width(self) -> int:
-        return 10 * len(self.bars)
-
-    @property
-    def middle_bar(self) -> Bar:
-        return self.bars[len(self.bars) // 2]
 
 
 @dataclass(frozen=True)
@@ -79,27 +39,19 @@ class Line:
     address: str  # of its requests; empty if they cannot be listed
 
 
-def build_plot(shown: Range, figures: Figures, names: Mapping[Group, str], measure: Measure) -> Plot | None:
+def build_plot(
+    shown: Range, figures: Figures, before: Mapping[datetime, Sums], names: Mapping[Group, str], measure: Measure
+) -> bar_chart.Chart | None:
     """Build the plot; None if there is nothing of the measure."""
+
+    def value(sums: Mapping[datetime, Sums], at: datetime) -> int:
+        return measure.value(sums.get(at, Sums()))
+
     buckets = shown.buckets()
-    colours = _colours(figures)
-    sums = {
-        at: [(colours[group], group, figures.groups[group][at]) for group in colours if at in figures.groups[group]]
-        for at in buckets
-    }
-    totals = {at: sum(measure.value(used) for _, _, used in parts) for at, parts in sums.items()}
-    if not any(totals.values()):
-        return None
-    highest = bar_chart.round_up(max(totals.values()))
-    bars, words = [], dict(zip(totals, measure.exact(list(totals.values())), strict=True))
-    for number, at in enumerate(buckets):
-        values = [measure.value(used) for _, _, used in sums[at]]
-        stacked = zip(sums[at], measure.exact(values), bar_chart.stack(values, highest), strict=True)
-        segments = [
-            Segment(top, height, colour, names[group], exact) for (colour, group, _), exact, (top, height) in stacked if height
-        ]
-        bars.append(Bar(10 * number, at, words[at], segments))
-    return Plot(bars, measure.title, shown.step, measure.words(highest), measure.words(highest // 2) if highest > 1 else "")
+    values = [(at, [value(sums, at) for sums in figures.groups.values()]) for at in buckets]
+    earlier = [(then, value(before, then)) for at in buckets if (then := shown.before(at))]
+    columns = [(colour, names[group]) for group, colour in _colours(figures).items()]
+    return bar_chart.compare(values, earlier, measure.write, columns)
 
 
 def _colours(figures: Figures) -> dict[Group, str]:

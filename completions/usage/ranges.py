@@ -47,6 +47,11 @@ class Range:
             at = _floor(at + {"hour": HOUR, "day": DAY, "month": 32 * DAY}[self.step], self.step)
         return found
 
+    def before(self, at: datetime) -> datetime | None:
+        """Return the beginning of the bar that one is compared with; None for a month, and for what had not passed."""
+        earlier = at - (self.since - self.before_since)
+        return earlier if self.step != "month" and earlier < self.before_until else None
+
     def days(self) -> list[tuple[datetime, datetime]]:
         """Return the parts of the range that are in one UTC day each."""
         first = self.since.replace(hour=0)

@@ -1,23 +1,38 @@
-"""The geometry of stacked bars."""
+"""What bar charts show."""
+
+from datetime import date
 
 import pytest
 
 from gateway_project import bar_chart
-from gateway_project.bar_chart import STACK_HEIGHT
+from gateway_project.bar_chart import Part
+from gateway_project.text import dollars
+
+DAYS = [date(2026, 11, day) for day in range(1, 4)]
 
 
-def test_the_parts_of_a_bar_stand_on_each_other_without_gaps():
-    parts = bar_chart.stack([1, 0, 333, 666], 1_000)
-    bottom = STACK_HEIGHT
-    for top, height in parts:
-        assert top + height == bottom
-        bottom = top
-    assert (parts[1][1], bottom) == (0, 0)
+def test_a_bar_says_its_sum_its_parts_and_what_was_before_with_one_number_of_decimals():
+    values = list(zip(DAYS, [[1_500_000_000, 25_000_000], [0, 0], [0, 4_000]], strict=True))
+    chart = bar_chart.compare(values, [(date(2026, 10, 1), 7_000)], dollars.format_exact_column)
+    assert [bar.words for bar in chart.bars] == ["$1.525000", "$0.000000", "$0.000004"]
+    assert chart.bars[0].parts == [Part(1_500_000_000, "$1.500000"), Part(25_000_000, "$0.025000")]
+    assert (chart.bars[0].before.words, chart.bars[1].before) == ("$0.000007", None)
+    assert chart.axis == [Part(2_000_000_000, "$2.00"), Part(1_000_000_000, "$1.00"), Part(0, "$0.00")]
 
 
-def test_the_least_value_is_visible_and_nothing_is_higher_than_the_plot():
-    assert bar_chart.stack([1], 10**15) == [(STACK_HEIGHT - 1, 1)]
-    assert bar_chart.stack([1] * 7, 7)[-1][0] == 0
+def test_a_time_before_that_was_empty_is_not_compared_with():
+    chart = bar_chart.compare([(day, [1]) for day in DAYS], [(day, 0) for day in DAYS], lambda column: column)
+    assert [bar.before for bar in chart.bars] == [None] * 3
+
+
+def test_what_was_before_may_be_higher_than_all_bars():
+    chart = bar_chart.compare([(DAYS[0], [1])], [(DAYS[1], 61)], lambda column: column)
+    assert [tick.value for tick in chart.axis] == [80, 40, 0]
+
+
+def test_a_time_without_any_value_has_no_chart():
+    assert bar_chart.compare([(DAYS[0], [0, 0])], [(DAYS[1], 5)], lambda column: column) is None
+    assert bar_chart.build([(DAYS[0], 0, "0")]) is None
 
 
 @pytest.mark.parametrize(

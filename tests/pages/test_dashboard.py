@@ -99,22 +99,29 @@ def test_the_example_request_uses_the_address_of_the_api(owner, settings):
     assert "curl http://api.example.org/v1/chat/completions" in text(owner.get("/dashboard/"))
 
 
-def test_the_chart_has_a_bar_for_each_of_thirty_days(owner, key):
+def test_the_chart_has_a_bar_for_each_of_thirty_days_and_those_before(owner, key):
     today = timezone.now().date()
     use(key, cost_nanos=40_000_000, number=1)
     use(key, cost_nanos=20_000_000, number=2, day=today - timedelta(days=29))
     use(key, cost_nanos=70_000_000, number=3, day=today - timedelta(days=30))
     page = owner.get("/dashboard/").content.decode()
-    heights = [int(height) for height in re.findall(r'class="bar"[^>]* height="(\d+)"', page)]
-    assert heights == [50, *[0] * 28, 100]
+    values = [int(value) for value in re.findall(r'data-value="(\d+)"', page)]
+    assert (values[::2], values[1::2]) == ([40_000_000, *[0] * 28, 20_000_000], [70_000_000, *[0] * 29])
     assert ">$0.06</data></strong> in the last 30 days" in page
 
 
-def test_a_day_with_the_least_spending_shows_a_bar(owner, key):
-    use(key, cost_nanos=9_000_000_000, number=1)
-    use(key, cost_nanos=1, number=2, day=timezone.now().date() - timedelta(days=1))
-    heights = re.findall(r'class="bar"[^>]* height="(\d+)"', owner.get("/dashboard/").content.decode())
-    assert heights[-2:] == ["1", "100"]
+def test_each_key_has_a_line_of_what_it_spent_on_thirty_days(owner, key, alice):
+    today = timezone.now().date()
+    for number, (nanos, ago) in enumerate([(40_000_000, 0), (20_000_000, 29), (70_000_000, 30)]):
+        use(key, cost_nanos=nanos, number=number, day=today - timedelta(days=ago))
+    factories.make_key(alice, "idle")
+    for path in ("/dashboard/", "/dashboard/keys/"):
+        page = owner.get(path).content.decode()
+        [points] = re.findall(r'points="([^"]+)"', page)
+        assert points.split()[1::2] == ["50", *["98"] * 28, "2"]
+        assert f'aria-label="Spending per day: $0.04 on {today:%-d %b %Y}, the highest of 30 days"' in page
+        assert "No limit $0.06 $0.13" in text(owner.get(path))
+        assert "No limit - $0.00" in text(owner.get(path))
 
 
 def test_the_chart_shows_no_other_accounts_spending(owner, charlie):

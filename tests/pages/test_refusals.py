@@ -31,7 +31,7 @@ def refused(bob, echo_model):
 
 def test_a_keys_page_shows_its_last_refusals_and_how_many_there_were(support, refused):
     reply = support.get(key_page(refused))
-    assert reply.content.decode().count('<rect class="bar"') == 24  # a bar for each hour
+    assert reply.content.decode().count('<rect class="space"') == 24  # a bar for each hour
     page = text(reply)
     assert "3 refusals in the last 24 hours, 3 in the worst hour" in page
     row = refused.refused_requests.order_by("at").first()

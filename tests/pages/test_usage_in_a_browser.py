@@ -78,6 +78,147 @@ def test_many_models_fit_a_phone(open_page, used):
     assert (fits(page), violations(page)) == (True, [])
 
 
+# --- The chart --------------------------------------------------------------------------------------------------------
+
+
+def chart(page, query="?range=30d"):
+    """Open the page and return its chart."""
+    sign_in(page, "ada@example.org", USAGE + query)
+    return page.get_by_role("slider")
+
+
+def point(page, plot, bar, bars=30):
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + (bar + 0.5) / bars * box["width"], box["y"] + box["height"] / 2)
+
+
+def row(page, bar, bars=30):
+    """Return the texts of the chart's table for a bar; the newest is its first row."""
+    return page.locator(".graph tbody tr").nth(bars - 1 - bar).locator("td").all_text_contents()
+
+
+def chosen(page):
+    """Return the first and the last day of a page that a chart has opened."""
+    page.wait_for_url("**range=own**")
+    return page.get_by_label("From").input_value(), page.get_by_label("To").input_value()
+
+
+def day(page, bar):
+    return page.locator(".graph tbody tr").nth(29 - bar).get_attribute("data-at")[:10]
+
+
+def test_a_bar_says_its_day_its_parts_its_total_and_the_day_before_in_the_words_of_the_table(open_page, used):
+    page = open_page(locale="en-GB")
+    plot = chart(page)
+    assert page.locator(".readout").is_hidden()
+    point(page, plot, 20)
+    total, *parts, before = row(page, 20)
+    said = page.locator(".readout p").all_inner_texts()
+    assert [line.split("\n")[-1] for line in said] == [*parts, total, before]
+    assert [line.split("\n")[0] for line in said[:6]] == [*page.locator(".legend tbody th").all_inner_texts(), "All"]
+    assert day(page, 20).endswith(page.locator(".readout strong").inner_text().split()[1].zfill(2))
+    assert total.startswith("$")
+    picture(page, "usage-hover")
+    page.mouse.move(0, 0)
+    expect(page.locator(".readout")).to_be_hidden()
+
+
+def test_a_drag_opens_the_days_that_it_covers(open_page, used):
+    page = open_page()
+    plot = chart(page, "?range=30d&by=key&show=requests")
+    days = day(page, 5), day(page, 12)
+    point(page, plot, 12)
+    page.mouse.down()
+    point(page, plot, 5)
+    page.mouse.up()
+    assert chosen(page) == days
+    assert page.get_by_role("heading", name="By key").is_visible()
+    assert page.get_by_role("slider").get_attribute("aria-valuemax") == "8"
+    assert page.get_by_text("Requests per day").count() > 0
+
+
+def test_a_click_without_a_drag_opens_nothing(open_page, used):
+    page = open_page()
+    plot = chart(page)
+    point(page, plot, 12)
+    page.mouse.down()
+    page.mouse.up()
+    point(page, plot, 20)
+    assert page.url.endswith("range=30d")
+
+
+def test_the_arrow_keys_read_the_chart_and_open_what_they_select(open_page, used):
+    page = open_page(locale="en-GB")
+    plot = chart(page)
+    page.get_by_role("link", name="Tag team", exact=True).focus()
+    page.keyboard.press("Tab")
+    expect(plot).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert f"All {row(page, 1)[0]}; " in plot.get_attribute("aria-valuetext")
+    assert page.locator(".readout").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".readout").is_hidden()
+    days = day(page, 2), day(page, 4)
+    for keys in ("ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"):
+        page.keyboard.press(keys)
+    assert violations(page) == []
+    page.keyboard.press("Enter")
+    assert chosen(page) == days
+
+
+def test_months_are_opened_from_the_first_day_shown_to_the_last(open_page, used):
+    page = open_page()
+    chart(page, "?range=own&from=2026-01-10&to=2026-11-20").focus()
+    for keys in ("Home", "Shift+ArrowRight", "Enter"):
+        page.keyboard.press(keys)
+    page.wait_for_url("**to=2026-02-28**")
+    assert page.get_by_label("From").input_value() == "2026-01-10"
+
+
+def test_hours_are_read_and_not_opened(open_page, used):
+    page = open_page()
+    plot = chart(page, "?range=24h")
+    plot.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    assert row(page, 0, 24)[0] in plot.get_attribute("aria-valuetext")
+    assert page.url.endswith("range=24h")
+    assert page.get_by_text("zoom in").count() == 0
+
+
+def test_the_chart_changes_its_colours_with_the_scheme(open_page, used):
+    page = open_page()
+    chart(page)
+    colours = "[...document.querySelectorAll('.graph rect[class^=part]')].map((bar) => getComputedStyle(bar).fill)"
+    light = page.evaluate(colours)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(colours)
+    assert len(set(light)) == len(set(dark)) == len(MODELS)
+    assert not set(light) & set(dark)
+
+
+def test_without_scripts_the_table_of_the_chart_is_open(open_page, used):
+    page = open_page(java_script_enabled=False)
+    sign_in(page, "ada@example.org", f"{USAGE}?range=30d")
+    assert page.locator(".graph tbody tr").first.is_visible()
+    assert not page.get_by_text("View as table").is_visible()
+    assert not page.get_by_text("zoom in").is_visible()
+    picture(page, "usage-without-scripts")
+    assert fits(page)
+
+
+@pytest.mark.parametrize("query", ["?range=30d", "?range=own&from=2026-08-01&to=2026-10-31"])
+def test_the_page_weighs_at_most_250_kilobytes_with_its_fonts(open_page, used, query):
+    page = open_page()
+    replies = []
+    page.on("response", lambda reply: replies.append(reply))
+    chart(page, query)
+    page.wait_for_load_state("networkidle")
+    sizes = {reply.url: len(reply.body()) for reply in replies}
+    assert sum(sizes.values()) <= 250_000, sizes
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
 def test_every_choice_can_be_read_in_the_dark(open_page, used, options):

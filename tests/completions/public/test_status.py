@@ -95,6 +95,8 @@ def test_models_and_providers_show_what_answered_in_the_last_hour_and_on_each_da
     assert "1 model does not answer as it should right now." in page()
     worst = re.search(r'aria-label="(Acme Small[^"]+)"', source())[1]
     assert re.fullmatch(r"Acme Small: the worst day was \d+ \w+ \d+, with 20 % of requests answered", worst)
+    strip = re.search(r'aria-label="Acme Small[^"]+" data-days="([^"]+)"', source())[1].split()
+    assert (len(strip), strip[-1], strip[-2], max(strip[-4:-2])) == (uptime.DAYS, "20", "-", "100")
     today = timezone.now().date()
     days = dict(next(each for each in status.current().models if each.name == "Acme Small").days)
     assert len(days) == uptime.DAYS
@@ -194,7 +196,7 @@ def test_incidents_are_shown_while_they_last_and_for_ninety_days_and_in_the_feed
     assert [each.findtext("title") for each in items] == ["Slow <models>", "Upgrade", "No sign-in"]
     assert items[0].findtext("link") == f"http://testserver/status#incident-{lasts.pk}"
     assert "We ask others." in items[0].findtext("description")
-    assert f'id="incident-{lasts.pk}"' in source()
+    assert f'id="incident-{lasts.pk}" data-from="{lasts.began_at:%Y-%m-%d}">' in " ".join(source().split())
     assert 'type="application/rss+xml"' in source()
 
 
