@@ -103,7 +103,11 @@ def test_the_spending_of_thirty_days_has_its_amounts(desk, alice, key):
     use(key, cost_nanos=1_234_000_000)
     use(key, cost_nanos=195_000, number=2, day=timezone.now().date() - timedelta(days=3))
     section = desk.get(account_page(alice)).content.decode().partition('id="account-spending"')[2].partition("</figure>")[0]
-    assert {bar.partition(": ")[2] for bar in re.findall("<title>(.*?)</title>", section)} == {"$1.234", "$0.000195", "$0.00"}
+    assert {bar.partition(": ")[2] for bar in re.findall("<title>(.*?)</title>", section)} == {
+        "$1.234000",
+        "$0.000195",
+        "$0.000000",
+    }
     said = " ".join(re.sub(r"<title>.*?</title>|<[^>]+>", " ", section).split())
     caption, _, table = said.partition("View as table")
     assert "$1.234195 in the last 30 days, at most $1.234000 per day" in caption
