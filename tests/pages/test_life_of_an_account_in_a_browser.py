@@ -140,7 +140,7 @@ def send_a_first_request(life):
     tasks.mail_warnings()
     assert "The balance fell below $10.00" in sent_to(ANN)
     page.goto("/dashboard/alerts/")
-    expect(page.get_by_role("heading", name="The balance fell below $10.00")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="The balance fell below $10.00")).to_be_visible()
     look(page, "life-warnings")
 
 
