@@ -20,10 +20,7 @@ from rankings.publishing.listing import SORTS
 from rankings.sources import registry
 
 BOARD_TITLES = {category.value: category.value.replace("_", " ").capitalize() for category in Category}
-_SORTS_OFFERED = ("rank", "score", "quality", "speed", "price", "context", "name", "change")
-SORT_TITLES = {sort: sort.capitalize() for sort in _SORTS_OFFERED} | {"context": "Context window"}
-ORDER_TITLES = {"asc": "Ascending", "desc": "Descending"}
-LIMITS = [25, 50, 100]
+_ORDER_TITLES = {"asc": "ascending", "desc": "descending"}
 CONTEXTS = [32_000, 128_000, 200_000, 1_000_000]  # tokens
 PRICES = [25, 100, 300, 1_000]  # cents per million tokens
 
@@ -33,7 +30,7 @@ _PARAMETERS = RankingFilter.base_filters
 _LAST = [*_ORDER, "limit", "offset"]  # in an address they come last, after the others in the order of the API
 _ADDRESSED = [*(name for name in _PARAMETERS if name not in _LAST), *_LAST]
 _ATTRIBUTES = {name: _PARAMETERS[name].field_name for name in _ADDRESSED}
-_FIELDS = {*_PARAMETERS} - {"offset"}
+_KEPT = (*_ORDER, "limit")  # by a form that has no field for them: the headings sort
 _RISING = {"rank", "name", "price"}  # of the sorts
 _SORT_ORDERS = {sort: "asc" if sort in _RISING else "desc" for sort in SORTS}  # at the first click
 
@@ -44,10 +41,7 @@ def read(parameters: QueryDict) -> RankingsQuery:
     for name, value in parameters.items():
         if not str(value).strip():
             del given[name]
-    query = RankingFilter.select(filters.DEFAULTS, given)
-    if "sortBy" in given and "sortOrder" not in given and "sortOrder" in parameters:
-        return replace(query, sort_order=_SORT_ORDERS[query.sort_by])
-    return query
+    return RankingFilter.select(filters.DEFAULTS, given)
 
 
 def has_blanks(parameters: QueryDict) -> bool:
@@ -68,7 +62,7 @@ def is_offered(query: RankingsQuery, makers: Collection[str], models: int) -> bo
         and query.provider in {"", *makers}
         and query.context_min in {filters.DEFAULTS.context_min, *CONTEXTS}
         and query.price_max_in_cents in {filters.DEFAULTS.price_max_in_cents, *PRICES}
-        and query.limit in LIMITS
+        and query.limit == filters.DEFAULTS.limit
         and query.offset % query.limit == 0
         and query.offset <= models
     )
@@ -90,6 +84,11 @@ def model_address(model_id: str, *, source: str = Source.INTERNAL.value, board: 
 
 
 def _query_string(query: RankingsQuery) -> str:
+    given = _given(query)
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _given(query: RankingsQuery) -> dict[str, Any]:
     """Return the parameters that differ from their defaults. Those of the order come together."""
     has_order = (query.sort_by, query.sort_order) != _DEFAULT_ORDER
     given = {}
@@ -97,7 +96,7 @@ def _query_string(query: RankingsQuery) -> str:
         value = getattr(query, attribute)
         if value != getattr(filters.DEFAULTS, attribute) or (has_order and name in _ORDER):
             given[name] = "true" if value is True else value
-    return f"?{urlencode(given)}" if given else ""
+    return given
 
 
 _CHECKS = {
@@ -110,15 +109,12 @@ _CHECKS = {
 
 def form(query: RankingsQuery, makers: Iterable[str]) -> dict[str, Any]:
     """Return the filled-in form of a query. ``makers``: those of all models."""
-    if (query.sort_by, query.sort_order) == _DEFAULT_ORDER:
-        return _form(replace(query, sort_by="", sort_order=""), makers)
-    is_usual = query.sort_order == _SORT_ORDERS[query.sort_by]
-    return _form(replace(query, sort_order="" if is_usual else query.sort_order), makers)
+    return {**_form(query, makers), "kept": {name: value for name, value in _given(query).items() if name in _KEPT}}
 
 
 def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str, makers: Iterable[str]) -> dict[str, Any]:
     """Return the form as it was sent. A value that is not among a field's choices is not chosen there."""
-    texts = ("source", "board", "category", "search", "sortBy", "sortOrder")
+    texts = ("source", "board", "category", "search")
     sent: dict[str, Any] = {_ATTRIBUTES[name]: parameters.get(name, "") for name in texts}
     sent |= {_ATTRIBUTES[name]: parameters.get(name) == "true" for name in _CHECKS}
     return _form(replace(filters.DEFAULTS, **sent), makers, invalid_parameter, message)
@@ -127,11 +123,7 @@ def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str,
 def _form(chosen: RankingsQuery, makers: Iterable[str], invalid_parameter: str = "", message: str = "") -> dict[str, Any]:
     known_makers = {each.casefold(): each for each in makers}
     maker = known_makers.get(chosen.provider.casefold(), chosen.provider)
-    is_checked = {name: getattr(chosen, _ATTRIBUTES[name]) for name in _CHECKS}
-    checks = [{"name": name, "title": title, "is_checked": is_checked[name]} for name, title in _CHECKS.items()]
-    limits = sorted({*LIMITS, chosen.limit})
-    in_use = [chosen.category, maker, chosen.context_min, chosen.limit != filters.DEFAULTS.limit]
-    in_use += [chosen.source != Source.INTERNAL.value, *(check["is_checked"] for check in checks)]
+    checks = [{"name": name, "title": _CHECKS[name], "is_checked": getattr(chosen, _ATTRIBUTES[name])} for name in _CHECKS]
     return {
         "sources": _options({spec.source.value: spec.title for spec in registry.specs()}, chosen.source),
         "boards": _options(BOARD_TITLES, chosen.board),
@@ -139,17 +131,15 @@ def _form(chosen: RankingsQuery, makers: Iterable[str], invalid_parameter: str =
         "makers": _bounds("All", {*known_makers.values()}, maker or None, str),
         "contexts": _bounds("Any", {*CONTEXTS}, chosen.context_min or None, lambda tokens: f"{tokens:,} tokens or more"),
         "prices": _bounds("Any", {*PRICES}, chosen.price_max_in_cents, _price_title),
-        "sorts": _options({"": "As ranked", **SORT_TITLES}, chosen.sort_by),
-        "orders": _options({"": "Default", **ORDER_TITLES}, chosen.sort_order),
-        "limits": _options({number: str(number) for number in limits}, chosen.limit),
         "checks": checks,
+        "kept": {},
+        "is_filtered": bool(message) or chosen != filters.DEFAULTS,
         "search": chosen.search,
         "search_characters_max": filters.SEARCH_CHARACTERS_MAX,
-        "more_in_use": sum(map(bool, in_use)),  # of the filters that fold; the order is shown by the headings
+        "more_in_use": sum(bool(getattr(chosen, _ATTRIBUTES[name])) for name in (*_CHECKS, "category", "contextMin")),
         "invalid_parameter": invalid_parameter,
         "message": message,
-        "has_error_behind_more": invalid_parameter in _FIELDS - {"board", "search", "priceMaxInCents"},
-        "has_error_without_field": bool(message) and invalid_parameter not in _FIELDS,
+        "has_error_without_field": bool(message) and invalid_parameter in (*_KEPT, "offset"),
     }
 
 
@@ -160,7 +150,7 @@ def _bounds(nothing: str, offered: set[Any], chosen: Any, title: Callable[[Any],
 
 
 def _price_title(cents: int) -> str:
-    return f"up to {dollars.format_usd(cents * dollars.NANOS_PER_DOLLAR // 100)} per million tokens"
+    return f"up to {dollars.format_cents(cents)}"
 
 
 def _options(titles: dict[Any, str], chosen: object) -> list[dict[str, Any]]:
@@ -177,7 +167,7 @@ def _heading(query: RankingsQuery, sort: str) -> dict[str, str]:
     if query.sort_by != sort:
         return {"href": address(query, sort_by=sort, sort_order=_SORT_ORDERS[sort], offset=0), "aria_sort": ""}
     other = "desc" if query.sort_order == "asc" else "asc"
-    return {"href": address(query, sort_order=other, offset=0), "aria_sort": ORDER_TITLES[query.sort_order].lower()}
+    return {"href": address(query, sort_order=other, offset=0), "aria_sort": _ORDER_TITLES[query.sort_order]}
 
 
 def pager(query: RankingsQuery, total: int) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Rows and drawings of the ranking pages, as plain values for templates."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from gateway_project.text import dollars
@@ -27,6 +29,8 @@ def row(ranked: RankedEntry) -> dict[str, Any]:
         "confidence": f"{entry.confidence:.2f}",
         "input_price": dollars.format_usd(model.input_nanos),
         "output_price": dollars.format_usd(model.output_nanos),
+        "tokens_per_second": "" if ranked.tokens_per_second is None else f"{ranked.tokens_per_second:.0f}",
+        "first_token": "" if ranked.first_token_seconds is None else f"{ranked.first_token_seconds:.2f} s",
         **_scores(entry),
     }
 
@@ -57,36 +61,45 @@ def tenths(score: float | None) -> str:
     return "" if score is None else f"{score:.1f}"
 
 
-def plain_thousands(count: int) -> str:
+def plain_thousands(count: float) -> str:
     """Return a count of tokens, rounded for people: "8K", "128K", "1M", "1.05M"."""
     if count < 1_000:
-        return str(count)
+        return f"{count:.0f}"
     return f"{count / 1_000_000:.3g}M" if count >= 999_500 else f"{count / 1_000:.0f}K"
 
 
-def draw_plots(listed: list[RankedEntry]) -> dict[str, Any]:
-    """Draw quality against price for each width, with the speed as size: of more than PLOTTED_MAX models the frontier and the
-    best others, without the ``omitted``.
-    """
-    tested = [(quality, each) for each in listed if (quality := each.entry.quality) is not None]
-    everybody = [_by_price(each, quality) for quality, each in sorted(tested, key=lambda pair: -pair[0])]
+# What the chart shows against the price, and how that is written: the first that is known of some model of a leaderboard.
+_MEASURES: dict[str, tuple[Callable[[RankedEntry], float | None], Callable[[float], str]]] = {
+    "quality": (attrgetter("entry.quality"), tenths),
+    "speed": (attrgetter("tokens_per_second"), "{:.0f}".format),
+    "context": (attrgetter("model.context_window"), plain_thousands),
+}
+
+
+def measure(leaderboard: list[RankedEntry]) -> str:
+    return next((name for name, (of, _) in _MEASURES.items() if any(of(each) is not None for each in leaderboard)), "quality")
+
+
+def draw_plot(listed: list[RankedEntry], measure: str) -> dict[str, Any]:
+    """Draw the measure against the price; of more than PLOTTED_MAX models the frontier and the best others."""
+    of, text = _MEASURES[measure]
+    known = [(value, each) for each in listed if (value := of(each)) is not None]
+    rates_are_sizes = measure == "quality"
+    everybody = [
+        Datum(
+            name=ranked.model.name,
+            href=_address(ranked.entry),
+            x=ranked.model.price_nanos / dollars.NANOS_PER_DOLLAR,
+            y=value,
+            x_text=dollars.format_usd(ranked.model.price_nanos),
+            y_text=text(value),
+            size=ranked.tokens_per_second if rates_are_sizes else None,
+            is_available=ranked.model.is_available,
+        )
+        for value, ranked in sorted(known, key=lambda pair: -pair[0])
+    ]
     unbeaten = set(plots.frontier(everybody))
     chosen = sorted(sorted(range(len(everybody)), key=lambda index: (index not in unbeaten, index))[:PLOTTED_MAX])
     data = [everybody[index] for index in chosen]
-    price = [plots.price_plot(data, frame) for frame in plots.FRAMES] if data else None
-    return {"price": price, "omitted": len(tested) - len(data)}
-
-
-def _by_price(ranked: RankedEntry, quality: float) -> Datum:
-    entry, nanos = ranked.entry, ranked.model.price_nanos
-    return Datum(
-        name=ranked.model.name,
-        href=_address(entry),
-        x=nanos / dollars.NANOS_PER_DOLLAR,
-        y=quality,
-        x_text=dollars.format_usd(nanos),
-        y_text=tenths(quality),
-        size_text=tenths(entry.speed),
-        size=entry.speed,
-        is_available=ranked.model.is_available,
-    )
+    drawn = plots.price_plot(data, lambda y: text(y).removesuffix(".0"), 100 if rates_are_sizes else None) if data else None
+    return {"measure": measure, "drawn": drawn, "omitted": len(known) - len(data), "unknown": len(listed) - len(known)}

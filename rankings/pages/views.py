@@ -5,7 +5,7 @@ A rendered page is cached for some seconds, and as long as nothing new is publis
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -86,27 +86,26 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
 def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = _current_facts(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
-    is_internal = query.source == Source.INTERNAL
-    is_ranked = not is_internal or any(each.entry.quality is not None for each in leaderboard)
-    shown = query if is_ranked else _without_quality(query)
-    entries = filters.apply(shown, leaderboard)
+    entries = filters.apply(query, leaderboard)
+    measure = page_rows.measure(leaderboard)
     rows = [page_rows.row(each) for each in entries[query.offset : query.offset + query.limit]]
     context = {
         "query": query,
         "form": page_query.form(query, published.makers),
-        "headings": page_query.headings(shown),
+        "headings": page_query.headings(query),
         "rows": rows,
         "pager": page_query.pager(query, len(entries)),
         "available_address": page_query.address(query, available_only=True, offset=0),
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
-        "board_is_empty": not leaderboard,
-        "is_internal": is_internal,
-        "is_ranked": is_ranked,
+        "listed_models": len(leaderboard),
+        "is_internal": query.source == Source.INTERNAL,
+        "has_quality": measure == "quality",
+        "has_speed": any(each.entry.speed is not None for each in leaderboard),
         "canonical_path": reverse("ranking-page"),
         "unavailable_models": sum(not each.model.is_available for each in leaderboard),
-        "plots": page_rows.draw_plots(entries),
-        "api_address": page_query.api_address(shown),
+        "plot": page_rows.draw_plot(entries, measure),
+        "api_address": page_query.api_address(query),
         "aliases": [pair for pair in facts.aliases.items() if pair[0].endswith(f"/{query.board.lower()}")],
         "facts": facts,
         "parameters": used,
@@ -117,13 +116,6 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "version": parameters.version(),
     }
     return render_to_string("rankings/ranking.html", context)
-
-
-def _without_quality(query: RankingsQuery) -> RankingsQuery:
-    """Return the query in an order that says nothing of quality: by price, where it would be by rank or score."""
-    if query.sort_by not in ("rank", "score", "quality", "change"):
-        return query
-    return replace(query, sort_by="price", sort_order="asc")
 
 
 @_public
@@ -158,7 +150,7 @@ def _render_model(model_id: str, query: RankingsQuery) -> str:
         "entry": shown,
         "explanation": explanation.explain(shown) if shown else None,
         "days": days,
-        "histories": [plots.history_plot(ranks, frame) for frame in plots.FRAMES] if len(days) > 1 else [],
+        "history": plots.history_plot(ranks) if len(days) > 1 else None,
         "aliases": [alias for alias, target_id in facts.aliases.items() if target_id == model.pk],
         "canonical_path": reverse("ranked-model", args=[model.pk]),
     }

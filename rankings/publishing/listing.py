@@ -13,6 +13,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
+from django.db.models import F
+
 from completions.models import LanguageModel, Obstacle
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
@@ -22,6 +24,7 @@ from rankings.models import Entry, Publication
 _CHECK_EVERY_SECONDS = 1
 _READ_CATALOG_EVERY_SECONDS = 5  # models become available and unavailable between publications
 _PREVIOUS_SECONDS_MAX = 30  # beside a request that reads the next: a process may have been idle for hours
+_MEASURED = ("tokens_per_second", "first_token_seconds")
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class CatalogModel:
 class RankedEntry:
     """An entry with what the catalog says of its model. ``category_rank`` is the rank among the models of its category.
 
-    ``json_head`` is its JSON in the API, up to the one field that depends on the time of the reply.
+    ``json_head`` is its JSON in the API, up to the one field that depends on the time of the reply. The speeds are those of
+    which the score of INTERNAL is made.
     """
 
     entry: Entry
@@ -59,6 +63,8 @@ class RankedEntry:
     category_rank: int
     search_text: str  # name, maker and id, casefolded
     json_head: bytes
+    tokens_per_second: float | None
+    first_token_seconds: float | None
 
     def contains(self, text: str) -> bool:
         return text.strip().casefold() in self.search_text
@@ -153,7 +159,8 @@ def waits_for_key(model: LanguageModel) -> bool:
 
 def _read_leaderboards(models: dict[str, CatalogModel]) -> dict[tuple[str, str], list[RankedEntry]]:
     entries: dict[tuple[str, str], list[Entry]] = defaultdict(list)
-    for entry in Entry.objects.filter(model__in=models).defer("inputs").order_by("model_id"):
+    measured = {name: F(f"inputs__speed__{name}") for name in _MEASURED}
+    for entry in Entry.objects.filter(model__in=models).defer("inputs").annotate(**measured).order_by("model_id"):
         entries[entry.source, entry.board].append(entry)
     return {key: list(_ranked_entries(listed, models)) for key, listed in entries.items()}
 
@@ -192,7 +199,8 @@ def _ranked_entry(entry: Entry, model: CatalogModel, *, category_rank: int) -> R
         },
     }
     search_text = f"{model.name}\n{model.maker}\n{model.id}".casefold()
-    return RankedEntry(entry, model, category_rank, search_text, compact_json.dumps(shown).removesuffix(b"}}"))
+    json_head, measured = compact_json.dumps(shown).removesuffix(b"}}"), (vars(entry)[name] for name in _MEASURED)
+    return RankedEntry(entry, model, category_rank, search_text, json_head, *measured)
 
 
 def _scores(entry: Entry) -> dict[str, Any]:

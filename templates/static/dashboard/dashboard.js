@@ -95,6 +95,24 @@ if (CSS.highlights) greyBelowCents();
 // Tell a form that the next page has scripts, and streams.
 for (const field of document.querySelectorAll("[data-streams]")) field.value = "on";
 
+// A chart of points is one stop of the keyboard: the arrow keys go from point to point, from left to right.
+for (const chart of document.querySelectorAll(".plot-area")) {
+  const points = [...chart.querySelectorAll("a.point")];
+  const left = (point) => parseFloat(point.firstElementChild.getAttribute("cx"));
+  points.sort((one, other) => left(one) - left(other));
+  for (const point of points.slice(1)) point.tabIndex = -1;
+  chart.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    const next = points[points.indexOf(document.activeElement) + step];
+    if (!step) return;
+    event.preventDefault();
+    if (!next) return;
+    document.activeElement.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
+
 // Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]:not([data-repeats])")) {
   form.addEventListener("submit", (event) => {

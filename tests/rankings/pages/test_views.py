@@ -18,6 +18,7 @@ from gateway_project.db import pool
 from gateway_project.web import public_page
 from rankings.api import filters
 from rankings.models import DailyRank, Entry, Profile, Source, SourceState
+from rankings.pages import plots
 from rankings.pages import rows as page_rows
 from rankings.pages import views as pages
 from rankings.publishing import listing, publication
@@ -57,6 +58,7 @@ def listed(db):
         cost=40.0,
         elo=1480,
         confidence=0.664,
+        inputs={"speed": {"tokens_per_second": 111.6, "first_token_seconds": 0.412}},
         model={
             "name": "Alpha",
             "maker": "Acme",
@@ -121,8 +123,10 @@ def test_row_shows_every_field_of_a_model(listed):
     page = text(get())
     row = page[page.index("1 ▲") : page.index("2 ▼")]
     assert row.strip() == (
-        "1 ▲ up 2 Alpha Acme Details of Alpha ID acme/alpha Copy Category General #1 Change in a week up 2 "
-        "Cost 40.0 Elo 1480 Context 128K tools Updated 20 Nov 2026, 12:00 UTC 90.0 88.0 70.0 0.66 $0.15 in $0.60 out"
+        "1 ▲ up 2 Alpha Acme Details of Alpha ID acme/alpha Copy Maker Acme Price $0.15 in, $0.60 out "
+        "Speed 112 tokens per second, first token after 0.41 s Context 128,000 tokens; tools Category General, number 1 "
+        "Change in a week up 2 Cost 40.0 Elo 1480 Confidence 0.66 Updated 20 Nov 2026, 12:00 UTC "
+        "90.0 88.0 70.0 112 0.66 128K $0.26 exactly $0.2625 $0.15 / $0.60"
     )
     assert "▼ down 3 beta" in page
     assert "3 Gamma" in page
@@ -130,8 +134,9 @@ def test_row_shows_every_field_of_a_model(listed):
 
 def test_unmeasured_scores_show_as_not_known_and_never_as_0(listed):
     page = text(get(search="delta"))
-    assert "Change in a week none Cost not known Elo not known Context" in page
-    assert "UTC – not known – not known – not known 0.50 $" in page
+    assert "Speed not measured Context" in page
+    assert "Change in a week none Cost not known Elo not known Confidence" in page
+    assert "UTC – not known – not known – not known – not known 0.50 128K $" in page
 
 
 def test_page_lists_the_same_models_as_the_api(listed):
@@ -160,15 +165,19 @@ def test_page_lists_the_same_models_as_the_api(listed):
 def test_leaderboard_lists_models_by_their_rank_on_it(listed):
     page = get(board=CODING)
     assert models(page) == ["lab/gamma", "acme/alpha"]
-    assert "Coding, ranked by This gateway" in text(page)
-    assert re.search(r"1 Gamma Étoile Lab Details of Gamma ID lab/gamma Copy Category Coding #1 .*? UTC 81.0 ", text(page))
+    assert "Coding, by overall score" in text(page)
+    assert re.search(
+        r"1 Gamma Étoile Lab Details of Gamma ID lab/gamma Copy .*? Category Coding, number 1 .*? UTC 81.0 ", text(page)
+    )
     assert f'href="/rankings/lab/gamma?board={CODING}"' in html(page)  # where this score is explained
 
 
 def test_category_keeps_the_models_of_the_category_and_their_ranks(listed):
     page = get(category=CODING)
     assert models(page) == ["lab/gamma"]
-    assert re.search(r"3 Gamma Étoile Lab Details of Gamma ID lab/gamma Copy Category Coding #1 .*? UTC 60.0 ", text(page))
+    assert re.search(
+        r"3 Gamma Étoile Lab Details of Gamma ID lab/gamma Copy .*? Category Coding, number 1 .*? UTC 60.0 ", text(page)
+    )
     assert chosen(html(page), "category") == ["CODING"]
     assert models(get(category="MATH")) == []
 
@@ -177,7 +186,7 @@ def test_unavailable_model_is_marked_and_can_be_left_out(listed):
     Route.objects.filter(model="acme/beta").update(provider=factories.make_provider("later", api_key_env="NO_SUCH_KEY"))
     show()
     page = text(get())
-    assert "beta Acme Not available here yet Details" in page
+    assert "beta Acme Not available Details of beta ID acme/beta Copy Available Not available here yet" in page
     assert page.count("Not available here yet") == 1
     assert "1 model on this leaderboard is not available." in page
     assert '<a href="/rankings?availableOnly=true">Show available models only</a>' in html(get())
@@ -238,14 +247,6 @@ def test_an_address_has_every_parameter_in_the_same_order(listed):
     )
 
 
-@pytest.mark.parametrize(("sort", "order"), [("score", "desc"), ("change", "desc"), ("name", "asc")])
-def test_sort_without_an_order_uses_the_default_order_of_its_column(listed, sort, order):
-    address = get(sortBy=sort, sortOrder="").headers["Location"]
-    assert address == f"/rankings?sortBy={sort}&sortOrder={order}"
-    page = html(get(address))
-    assert (chosen(page, "sortBy"), chosen(page, "sortOrder")) == ([sort], [""])
-
-
 def test_form_shows_the_parameters_of_the_query(listed):
     page = html(
         get(
@@ -259,8 +260,9 @@ def test_form_shows_the_parameters_of_the_query(listed):
             limit=7,
         )
     )
-    names = ("source", "board", "category", "sortBy", "sortOrder", "limit")
-    assert [chosen(page, name) for name in names] == [["LMSYS_ARENA"], ["CODING"], ["MATH"], ["name"], ["desc"], ["7"]]
+    assert [chosen(page, name) for name in ("source", "board", "category")] == [["LMSYS_ARENA"], ["CODING"], ["MATH"]]
+    kept = re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)">', page)
+    assert kept == [("sortBy", "name"), ("sortOrder", "desc"), ("limit", "7")]
     assert 'value="&quot;&gt;&lt;b&gt;"' in page
     assert re.search(r'name="commercialOnly"[^>]* checked', page)
 
@@ -288,14 +290,9 @@ def test_form_offers_every_maker_and_keeps_the_filters(listed):
     page = html(get(provider="acme", contextMin=5000, priceMaxInCents=77, imagesOnly="true", sortBy="price"))
     [makers] = re.findall(r'<select id="provider".*?</select>', page, re.DOTALL)
     assert re.findall(r'<option value="([^"]*)"', makers) == ["", "Acme", "Étoile Lab"]
-    assert [chosen(page, name) for name in ("provider", "contextMin", "priceMaxInCents", "sortBy")] == [
-        ["Acme"],
-        ["5000"],
-        ["77"],
-        ["price"],
-    ]
+    assert [chosen(page, name) for name in ("provider", "contextMin", "priceMaxInCents")] == [["Acme"], ["5000"], ["77"]]
     assert "5,000 tokens or more" in page
-    assert "up to $0.77 per million tokens" in page
+    assert "up to $0.77" in page
     assert re.search(r'name="imagesOnly"[^>]* checked', page)
     assert not re.search(r'name="toolsOnly"[^>]* checked', page)
 
@@ -303,7 +300,7 @@ def test_form_offers_every_maker_and_keeps_the_filters(listed):
 def test_the_list_has_the_figure_that_it_is_ordered_by_and_says_what_every_figure_means(listed):
     page = html(get())
     headings = re.findall(r'<table class="figures-table".*?</thead>', page, re.DOTALL)[0]
-    assert re.findall(r"<a[^>]*>(\w+)", headings) == ["Rank", "Model", "Overall", "Quality", "Speed", "Price"]
+    assert re.findall(r"<a[^>]*>(\w+)", headings) == ["Rank", "Model", "Overall", "Quality", "Speed", "Context", "Price"]
     assert "Confidence" in headings
     meanings = dict(re.findall(r"<dt>(\w+)</dt><dd>([^<]{20,})</dd>", page[page.index("What the figures mean") :]))
     shown = {"Rank", "Quality", "Speed", "Price", "Overall", "Cost", "Elo", "Confidence", "Context", "Updated"}
@@ -321,10 +318,10 @@ def test_the_filters_in_use_are_counted_and_not_folded_away(listed):
     assert '<details class="more">' in page
     page = html(get(board="CODING", search="a", priceMaxInCents=100, sortBy="price"))  # which stand elsewhere
     assert '<details class="more">' in page
-    page = html(get(provider="Acme", toolsOnly="true", sortBy="name", limit=25))
+    page = html(get(category="CODING", toolsOnly="true", sortBy="name", limit=25))
     assert '<details class="more" open>' in page
-    assert "More filters 3 in use" in text(get(provider="Acme", toolsOnly="true", sortBy="name", limit=25))
-    assert '<details class="more" open>' in html(get(sortBy="elo"), 400)
+    assert "More filters 2 in use" in text(get(category="CODING", toolsOnly="true", sortBy="name", limit=25))
+    assert '<details class="more" open>' in html(get(toolsOnly="perhaps"), 400)
 
 
 # --- Invalid requests ---------------------------------------------------------------------------------------------
@@ -339,14 +336,11 @@ def test_the_filters_in_use_are_counted_and_not_folded_away(listed):
         ("availableOnly", "yes"),
         ("search", "x" * (filters.SEARCH_CHARACTERS_MAX + 1)),
         ("commercialOnly", "yes"),
-        ("sortBy", "elo"),
         ("provider", "x" * (filters.SEARCH_CHARACTERS_MAX + 1)),
         ("contextMin", "many"),
         ("priceMaxInCents", "-1"),
         ("imagesOnly", "yes"),
         ("toolsOnly", "yes"),
-        ("sortOrder", "up"),
-        ("limit", "0"),
     ],
 )
 def test_invalid_parameter_shows_the_api_message_beside_its_field(listed, name, value):
@@ -360,8 +354,10 @@ def test_invalid_parameter_shows_the_api_message_beside_its_field(listed, name, 
     assert reply["Cache-Control"] == "no-store"
 
 
-def test_invalid_parameter_without_a_field_is_shown_above_the_form(listed):
-    assert "offset must be an integer between 0 and 1000000." in text(get(offset="-1"), 400)
+@pytest.mark.parametrize(("name", "value"), [("offset", "-1"), ("sortBy", "elo"), ("sortOrder", "up"), ("limit", "0")])
+def test_invalid_parameter_without_a_field_is_shown_above_the_form(listed, name, value):
+    message = Client().get("/api/rankings", {name: value}).json()["error"]["message"]
+    assert f'role="alert">{message}<' in html(get(**{name: value}), 400)
 
 
 @pytest.mark.parametrize(
@@ -425,7 +421,7 @@ def test_cached_page_takes_no_query(listed, path, django_assert_num_queries, mon
     [
         ("", "unknown=1&another=2"),
         ("", "limit=50&offset=0&sortBy=rank"),
-        ("provider=Acme&limit=25", "limit=25&provider=ACME"),
+        ("provider=Acme&toolsOnly=true", "toolsOnly=1&provider=ACME"),
         ("contextMin=128000", "contextMin=0128000"),
     ],
 )
@@ -506,40 +502,73 @@ def test_search_without_matches_offers_to_clear_the_filters(listed):
     assert "No matching models. Clear the filters" in text(get(search="no such model"))
 
 
-def test_without_any_quality_the_list_is_in_the_order_of_prices_and_says_so(db):
-    list_model("acme/dear", rank=1, speed=90.0, model={"input": "9.00"})
-    list_model("acme/cheap", rank=2, speed=10.0, model={"input": "0.10"})
+def test_before_a_source_is_read_the_list_ranks_by_speed_and_price_and_says_so(db):
+    list_model("acme/slow", rank=2, overall=30.0, speed=10.0, cost=90.0, inputs=measured(20.0), model={"input": "0.10"})
+    list_model("acme/fast", rank=1, overall=40.0, speed=90.0, cost=20.0, inputs=measured(200.0), model={"input": "9.00"})
     show()
-    for given in ({}, {"sortBy": "rank", "sortOrder": "desc"}, {"sortBy": "quality"}, {"sortBy": "score"}):
-        page = get(**given)
-        assert models(page) == ["acme/cheap", "acme/dear"], given
-        assert "General, by price" in text(page)
-        assert "nothing here says which model is better" in text(page)
-    assert heading(html(page), "Price")[1] == ["ascending"]
-    assert "Rank" not in re.findall(r'<table class="figures-table".*?</table>', html(page), re.DOTALL)[0]
-    assert models(get(sortBy="speed", sortOrder="desc")) == ["acme/dear", "acme/cheap"]
-    assert "<svg" not in html(get())
+    page = get()
+    assert models(page) == ["acme/fast", "acme/slow"]
+    assert "General, by speed and price" in text(page)
+    assert "Prices and measured speeds so far. Nothing here says which model answers better" in text(page)
+    assert "IDs such as best/general are refused" in text(page)
+    table = re.findall(r'<table class="figures-table".*?</table>', html(page), re.DOTALL)[0]
+    assert re.findall(r"<a[^>]*>(\w+)", table[: table.index("</thead>")]) == [
+        "Rank",
+        "Model",
+        "Overall",
+        "Speed",
+        "Context",
+        "Price",
+    ]
+    assert "Confidence" not in table[: table.index("</thead>")]
     list_model("acme/beta", rank=3, quality=50.0)
     show()
-    assert models(get()) == ["acme/dear", "acme/cheap", "acme/beta"]
-    assert "nothing here says" not in text(get())
-    assert "No model in this list has a quality score yet." in text(get(search="cheap"))
+    assert models(get()) == ["acme/fast", "acme/slow", "acme/beta"]
+    assert "so far" not in text(get())
+    assert "No model in this list has a quality score yet." in text(get(search="slow"))
+
+
+def test_before_a_source_is_read_the_chart_shows_measured_speed_against_price(db):
+    list_model("acme/slow", rank=2, speed=10.0, inputs=measured(20.4), model={"name": "Slow", "input": "1", "output": "1"})
+    list_model("acme/fast", rank=1, speed=90.0, inputs=measured(200.0), model={"name": "Fast", "input": "9", "output": "9"})
+    list_model("acme/idle", rank=3, model={"name": "Idle"})
+    show()
+    found = points(html(get()))
+    assert sorted(found) == ["Fast: 200 tokens per second, price $9.00", "Slow: 20 tokens per second, price $1.00"]
+    (_, left, top), (_, cheaper_left, slower_top) = (found[name] for name in sorted(found))
+    assert (left > cheaper_left, top < slower_top) == (True, True)
+    assert "Speed for the price" in text(get())
+    assert "1 of the 3 models has no speed yet and is in the list only." in text(get())
+
+
+def test_before_anything_is_measured_the_chart_shows_what_context_a_price_buys(db):
+    list_model("acme/alpha", rank=1, model={"name": "Alpha", "context_window": 200_000, "input": "1", "output": "1"})
+    show()
+    assert list(points(html(get()))) == ["Alpha: context of 200K tokens, price $1.00"]
+    assert "Prices so far." in text(get())
+    assert "Speeds come once some replies of a model were streamed." in text(get())
+    headings = re.findall(r'<table class="figures-table".*?</thead>', html(get()), re.DOTALL)[0]
+    assert re.findall(r"<a[^>]*>(\w+)", headings) == ["Rank", "Model", "Overall", "Context", "Price"]
 
 
 # --- Charts -------------------------------------------------------------------------------------------------------
 
 
-def drawing(page, frame, number):
-    """Return a chart, as it is drawn for a width."""
-    return re.findall(rf'<svg class="{frame}".*?</svg>', page, re.DOTALL)[number]
+def drawing(page):
+    """Return the chart."""
+    [chart] = re.findall(r'<div class="plot-area">(.*?)</div>', page, re.DOTALL)
+    return chart
 
 
-def points(page, frame, number):
-    """Return the link and the coordinates of each point of a chart, by the point's title."""
-    found = re.findall(
-        r'href="([^"]+)"[^>]*><title>([^<]+)</title><circle cx="([\d.]+)" cy="([\d.]+)"', drawing(page, frame, number)
-    )
-    return {title: (href, float(left), float(top)) for href, title, left, top in found}
+def measured(tokens_per_second):
+    """Return the inputs of an entry whose speed was measured."""
+    return {"speed": {"tokens_per_second": tokens_per_second, "first_token_seconds": 0.5}}
+
+
+def points(page):
+    """Return the link and the place of each point of the chart, by the point's name."""
+    found = re.findall(r'href="([^"]+)"\s+aria-label="([^"]+)"><circle cx="([\d.]+)%" cy="([\d.]+)%"', drawing(page))
+    return {name: (href, float(left), float(top)) for href, name, left, top in found}
 
 
 def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
@@ -550,8 +579,7 @@ def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
     list_model("acme/untested", rank=9)
     show()
     page = html(get())
-    found = points(page, "for-wide", 0)
-    assert points(page, "for-narrow", 0).keys() == found.keys()
+    found = points(page)
     names = ["M0: quality 50.0, price $0.00", "M1: quality 60.0, price $0.10", "M2: quality 80.0, price $1.00"]
     names += ["M3: quality 90.0, price $10.00"]
     assert sorted(found) == names
@@ -561,30 +589,39 @@ def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
     assert ten - dollar == pytest.approx(dollar - dime, abs=0.2)
     assert low > higher  # the better, the higher
     assert ">free</text>" in page
-    assert "The table below has every figure and link." in page
+    assert "The table below has every figure." in text(get())
 
 
 def test_the_faster_a_model_the_larger_its_point_and_small_ones_lie_above(db):
-    for name, speed in (("slow", 10.0), ("fast", 90.0), ("unknown", None)):
-        list_model(f"acme/{name}", rank=1, quality=50.0, speed=speed, model={"name": name})
-    list_model("acme/good", rank=1, quality=90.0, speed=50.0, model={"name": "good", "input": "0.01"})
+    for name, rate in (("slow", 20.0), ("fast", 180.0), ("unknown", None)):
+        list_model(f"acme/{name}", rank=1, quality=50.0, inputs=measured(rate), model={"name": name})
+    list_model("acme/good", rank=1, quality=90.0, inputs=measured(80.0), model={"name": "good", "input": "0.01"})
     show()
-    drawn = re.findall(r'<title>(\w+):[^<]*</title><circle [^>]*r="([\d.]+)"', drawing(html(get()), "for-wide", 0))
+    page = html(get())
+    drawn = re.findall(r'aria-label="(\w+):[^"]*"><circle [^>]*r="([\d.]+)"', drawing(page))
     assert [name for name, _ in drawn] == ["fast", "slow", "unknown", "good"]  # the last one is on the line
     radius = {name: float(each) for name, each in drawn}
-    assert radius["unknown"] < radius["slow"] < radius["good"] < radius["fast"]
-    assert "fast: quality 50.0, price $0.75, speed 90.0" in html(get())
-
-
-def test_only_the_points_of_the_line_stop_the_keyboard(listed):
-    chart = drawing(html(get()), "for-wide", 0)
-    assert re.findall(r'href="([^"]+)"><title>', chart) == ["/rankings/acme/alpha"]
-    assert chart.count('tabindex="-1"') == 1
+    assert radius["fast"] / radius["slow"] == pytest.approx(3, abs=0.1)  # nine times the area
+    assert radius["slow"] < radius["good"] < radius["fast"]
+    assert "fast: quality 50.0, price $0.75, 180 tokens per second" in page
+    legend = re.findall(r'r="([\d.]+)"/></svg> (\d+)', page[page.index("plot-legend") :])
+    assert [int(size) for _, size in legend] == [10, 50, 100]
+    assert (float(legend[-1][0]) / radius["fast"]) ** 2 == pytest.approx(100 / 180, abs=0.02)
 
 
 def test_charts_show_the_whole_filtered_list(listed):
-    assert len(points(html(get(limit=1)), "for-wide", 0)) == 2
-    assert list(points(html(get(search="beta")), "for-wide", 0)) == ["beta: quality 60.0, price $6.00"]
+    assert len(points(html(get(limit=1)))) == 2
+    assert list(points(html(get(search="beta")))) == ["beta: quality 60.0, price $6.00"]
+
+
+def test_price_filter_filters_the_list_and_the_chart_and_is_counted_in_words(listed):
+    page = get(priceMaxInCents=100)
+    assert models(page) == ["acme/alpha", "lab/gamma", "lab/delta"]
+    assert list(points(html(page))) == ["Alpha: quality 88.0, price $0.2625, 112 tokens per second"]
+    assert "3 of 4 models, up to $1.00 per million tokens" in text(page)
+    assert "2 of the 3 models have no quality yet and are in the list only." in text(page)
+    assert "4 models" in text(get())
+    assert "of 4 models," not in text(get())
 
 
 def test_frontier_joins_the_best_models_for_their_price(db):
@@ -598,12 +635,11 @@ def test_frontier_joins_the_best_models_for_their_price(db):
     for rank, (name, (price, quality)) in enumerate(worth.items(), start=1):
         list_model(f"acme/{name}", rank=rank, quality=quality, model={"name": name, "input": price, "output": price})
     show()
-    for frame in ("for-wide", "for-narrow"):
-        chart = drawing(html(get()), frame, 0)
-        assert sorted(re.findall(r'class="point[^"]* best"[^>]*><title>(\w+)', chart)) == ["cheap", "good"]
-        [line] = re.findall(r'<polyline points="([^"]+)"', chart)
-        corners = [tuple(map(float, pair.split(","))) for pair in line.split()]
-        assert corners == sorted(corners, key=lambda corner: (corner[0], -corner[1]))  # only to the right and up
+    chart = drawing(html(get()))
+    assert sorted(re.findall(r'class="point[^"]* best"[^>]* aria-label="(\w+)', chart)) == ["cheap", "good"]
+    [line] = re.findall(r'<polyline points="([^"]+)"', chart)
+    corners = [tuple(map(float, pair.split(","))) for pair in line.split()]
+    assert corners == sorted(corners, key=lambda corner: (corner[0], -corner[1]))  # only to the right and up
 
 
 def test_a_free_model_stays_on_the_line_when_a_hundred_are_better(db):
@@ -612,55 +648,62 @@ def test_a_free_model_stays_on_the_line_when_a_hundred_are_better(db):
         list_model(f"acme/m{number}", rank=number + 1, quality=50.0 + number / 10, model={"name": f"M{number}"})
     show()
     page = html(get(limit=25))
-    drawn = points(page, "for-wide", 0)
+    drawn = points(page)
     assert len(drawn) == page_rows.PLOTTED_MAX
     assert "free one: quality 3.0, price $0.00" in drawn
-    assert "<title>free one" in re.findall(r'class="point[^"]* best"[^>]*>(<title>[^:]+)', drawing(page, "for-wide", 0))
-    assert "omits the 6 models of lowest quality that are not on the line" in page
+    assert "free one" in re.findall(r'class="point[^"]* best"[^>]* aria-label="([^:]+)', drawing(page))
+    assert "omits the 6 models of lowest quality that are not on the line" in text(get(limit=25))
 
 
 def test_models_that_cannot_be_called_are_drawn_hollow_and_say_so(listed):
     Provider.objects.update(is_enabled=False)
     show()
-    chart = drawing(html(get()), "for-wide", 0)
-    assert chart.count(" waiting") == chart.count(", not available now</title>") == 2
+    chart = drawing(html(get()))
+    assert chart.count(" waiting") == chart.count(', not available now">') == 2
 
 
-def label_boxes(chart):
-    """Return left, top, right and bottom of each label that is shown."""
-    boxes = []
-    for x, y, anchor, name in re.findall(
-        r'class="point(?: best)?" .*?<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', chart
+def label_boxes(chart, name):
+    """Return left, top, right and bottom of each label that is shown on a chart of a width, in pixels."""
+    boxes, width = [], plots.LABEL_WIDTHS[name]
+    shown = "|".join(list(plots.LABEL_WIDTHS)[: list(plots.LABEL_WIDTHS).index(name) + 1])
+    for x, y, across, down, anchor, words in re.findall(
+        rf'class="point (?:{shown})[" ].*?<text class="label" x="([\d.]+)%" y="([\d.]+)%" dx="([-\d.]+)" dy="([-\d.]+)"\s+'
+        r'text-anchor="(\w+)">([^<]+)<',
+        chart,
+        re.DOTALL,
     ):
-        width = 6 * len(name)
-        left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
-        boxes.append((left, float(y) - 9, left + width, float(y)))
+        left, bottom = float(x) / 100 * width + float(across), float(y) / 100 * plots.HEIGHT + float(down)
+        letters = 6 * len(words)
+        left -= letters if anchor == "end" else 0
+        boxes.append((left, bottom - 9, left + letters, bottom))
     return boxes
 
 
-def test_the_line_crosses_no_label(db):
+@pytest.mark.parametrize("name", plots.LABEL_WIDTHS)
+def test_the_line_crosses_no_label(db, name):
     for number, (price, quality) in enumerate([("1", 60.0), ("5", 90.0), ("7", 90.4), ("10", 90.8), ("6", 90.2), ("8", 90.5)]):
         model = {"name": f"A model {number}", "input": price, "output": price}
         list_model(f"acme/m{number}", rank=number + 1, quality=quality, model=model)
     show()
-    chart = drawing(html(get()), "for-wide", 0)
+    chart = drawing(html(get()))
     [line] = re.findall(r'<polyline points="([^"]+)"', chart)
-    corners = [tuple(map(float, pair.split(","))) for pair in line.split()]
-    labels = label_boxes(chart)
+    width, height = plots.LABEL_WIDTHS[name] / 100, plots.HEIGHT / 100
+    corners = [(float(left) * width, float(top) * height) for left, top in (pair.split(",") for pair in line.split())]
+    labels = label_boxes(chart, name)
     assert len(labels) >= 2
     for (left, low), (right, high) in pairwise(corners):
         assert not any(box[0] < right and left < box[2] and box[1] < low and high < box[3] for box in labels)
 
 
-@pytest.mark.parametrize("frame", ["for-wide", "for-narrow"])
-def test_chart_labels_do_not_overlap(db, frame):
+@pytest.mark.parametrize("name", plots.LABEL_WIDTHS)
+def test_chart_labels_do_not_overlap(db, name):
     for number in range(40):
         list_model(f"acme/m{number}", rank=number + 1, quality=80.0 + number % 7, model={"name": f"A model called {number}"})
     show()
-    chart = drawing(html(get()), frame, 0)
-    boxes = label_boxes(chart)
+    chart = drawing(html(get()))
+    boxes = label_boxes(chart, name)
     assert 0 < len(boxes) < 40
-    assert chart.count("A model called") == 2 * 40  # each has its title, and its label for hovering
+    assert chart.count("A model called") == 2 * 40  # each has its name, and its label for hovering
     for number, one in enumerate(boxes):
         for other in boxes[number + 1 :]:
             assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
@@ -867,7 +910,7 @@ def test_history_is_drawn_and_listed_by_day(scored):
         DailyRank.objects.create(**place, day=today - timedelta(days=ago), rank=rank, overall=overall)
     DailyRank.objects.create(**{**place, "source": ARENA}, day=today - timedelta(days=3), rank=77)
     reply = get("/rankings/acme/best")
-    line, _ = re.findall(r'<polyline points="([^"]+)"', html(reply))
+    [line] = re.findall(r'<polyline points="([^"]+)"', html(reply))
     (left, old), (middle, best), (right, last) = [tuple(map(float, pair.split(","))) for pair in line.split()]
     assert left < middle < right
     assert middle - left == pytest.approx(7 * (right - middle), abs=1)
@@ -937,7 +980,7 @@ def test_model_without_a_provider_in_use_is_not_said_to_wait_for_a_key(listed):
     Provider.objects.update(is_enabled=False)
     show()
     page = text(get())
-    assert "beta Acme Not available now Details" in page
+    assert "beta Acme Not available Details of beta ID acme/beta Copy Available Not available now" in page
     assert "Not available here yet" not in page
 
 
