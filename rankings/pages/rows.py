@@ -68,7 +68,7 @@ def plain_thousands(count: float) -> str:
     return f"{count / 1_000_000:.3g}M" if count >= 999_500 else f"{count / 1_000:.0f}K"
 
 
-# What the chart shows against the price, and how that is written: the first that is known of some model of a leaderboard.
+# The figures that a chart can show against the price, and their texts. It shows the first one that some model has.
 _MEASURES: dict[str, tuple[Callable[[RankedEntry], float | None], Callable[[float], str]]] = {
     "quality": (attrgetter("entry.quality"), tenths),
     "speed": (attrgetter("tokens_per_second"), "{:.0f}".format),

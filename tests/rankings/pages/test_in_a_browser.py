@@ -85,10 +85,9 @@ def test_reader_with_a_phone_sorts_filters_and_opens_a_model(open_page):
     page = open_page(**PHONE)
     page.goto("/rankings")
     picture(page, "rankings-phone-list")
-    plots = page.locator(".plot svg:visible")
+    plots = page.locator(".plot-area > svg:visible")
     expect(plots).to_have_count(1)
-    width, text_pixels = plots.first.evaluate("svg => [svg.viewBox.baseVal.width, svg.getScreenCTM().a * 12]")
-    assert (width, text_pixels >= 10) == (340, True)
+    assert plots.first.evaluate("svg => parseFloat(getComputedStyle(svg.querySelector('text')).fontSize)") == 12
     assert plots.first.bounding_box()["y"] < page.locator(".figures-table").bounding_box()["y"]
     assert fits(page)
     assert violations(page) == []
@@ -96,11 +95,11 @@ def test_reader_with_a_phone_sorts_filters_and_opens_a_model(open_page):
     page.get_by_role("columnheader", name="Price").get_by_role("link").click()
     expect(page.get_by_role("rowheader").nth(1)).to_contain_text("Model 1 Turbo")  # the free one comes before it
     expect(page.get_by_role("cell", name="up 2").first).to_be_visible()
-    page.get_by_text("More filters").click()
     page.get_by_label("Leaderboard").select_option("Coding")
+    expect(page.get_by_role("heading", name="Coding, sorted by price")).to_be_visible()
+    page.get_by_text("More filters").click()
     page.get_by_label("Commercial use only").check()
-    page.get_by_role("button", name="Show").click()
-    expect(page).to_have_url(re.compile(r"/rankings\?.*commercialOnly=true"))
+    expect(page).to_have_url(re.compile(r"/rankings\?.*board=CODING.*commercialOnly=true"))
     expect(page.get_by_role("rowheader")).to_have_count(1)
     assert fits(page)
     page.goto("/rankings?search=model-3")
@@ -113,7 +112,7 @@ def test_reader_with_a_phone_sorts_filters_and_opens_a_model(open_page):
 def test_copy_button_copies_the_id(listed, open_page):
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     page.goto("/rankings")
-    page.get_by_text("Details of Model 2 Turbo").click()
+    page.locator("summary", has_text="Details of Model 2 Turbo").click()
     page.get_by_role("button", name="Copy maker-2/model-2", exact=True).click()
     expect(page.get_by_role("button", name="Copy maker-2/model-2", exact=True)).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "maker-2/model-2"
@@ -129,8 +128,14 @@ def test_point_of_a_chart_links_to_its_model(listed, open_page):
 def test_keyboard_reaches_every_figure_of_a_chart(listed, open_page):
     page = open_page()
     page.goto("/rankings")
-    page.locator("svg a[href='/rankings/maker-1/model-1']:visible").focus()  # a point of the line
-    expect(page.locator("svg a:focus text")).to_be_visible()
+    page.locator("svg a.point[tabindex='0'], svg a.point:not([tabindex])").focus()  # the one stop
+    names = set()
+    for _ in range(29):
+        expect(page.locator("svg a:focus .label")).to_be_visible()
+        expect(page.locator("svg a:focus .words")).to_contain_text("quality")
+        names.add(page.locator("svg a:focus").get_attribute("aria-label"))
+        page.keyboard.press("ArrowRight")
+    assert len(names) == 29  # all models but the one without a quality
     table = page.locator("#plot-table")
     table.locator("summary").focus()
     page.keyboard.press("Enter")
@@ -147,8 +152,11 @@ def test_details_and_meanings_open_without_a_script(listed, open_page):
     expect(words).to_be_hidden()
     page.get_by_text("What the figures mean").tap()
     expect(words).to_be_visible()
-    page.get_by_text("Details of Model 2 Turbo").tap()
+    summary = page.locator("summary", has_text="Details of Model 2 Turbo")
+    summary.tap()
     expect(page.get_by_text("maker-2/model-2", exact=True)).to_be_visible()
+    target = summary.bounding_box()
+    assert min(target["width"], target["height"]) >= 24
     picture(page, "rankings-phone-details")
     assert fits(page)
 

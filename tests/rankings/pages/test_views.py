@@ -3,7 +3,7 @@
 import gzip
 import re
 from datetime import timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from math import fsum
 from urllib.parse import parse_qsl, urlencode
 
@@ -324,6 +324,57 @@ def test_the_filters_in_use_are_counted_and_not_folded_away(listed):
     assert '<details class="more" open>' in html(get(toolsOnly="perhaps"), 400)
 
 
+SORTED_TITLES = {"score": "Overall", "quality": "Quality", "speed": "Speed", "price": "Price", "context": "Context"}
+FILTERS = [{}, {"priceMaxInCents": 200}, {"provider": "Acme"}, {"availableOnly": "true"}, {"search": "M1"}, {"limit": 7}]
+
+
+@pytest.fixture
+def many(db, settings):
+    """Fourteen models as the formula and four sources rank them, on every leaderboard, some of them without this or that."""
+    settings.RANKINGS_AA_API_KEY = settings.RANKINGS_OPENROUTER_API_KEY = "a-key"
+    rated = {}
+    for number in range(14):
+        name, price = f"m{number}", f"{0.1 + (number * 5) % 13:.2f}"
+        model = {"name": f"M{number}", "maker": ("Acme", "Lab")[number % 2], "context_window": 16_000 * (1 + number * 3 % 7)}
+        factories.make_model(f"acme/{name}", input=price, output=price, **model)
+        Profile.objects.create(model_id=f"acme/{name}", open_weights=number % 3 > 0)
+        for source in (ARENA, HUB, AA, Source.OPENROUTER):
+            make_alias(source, name, f"acme/{name}")
+        rated |= {name: 40 + number * 7 % 23} if number % 5 else {}
+    for source in (ARENA, HUB, AA, Source.OPENROUTER):
+        make_snapshot(source, {board: rated for board in Category.values}, crowd=30)
+    publication.publish(ARENA, HUB, AA, Source.OPENROUTER)
+    forget_pages()
+
+
+def column(page, title):
+    """Return the figures of a column as they are shown, None where there is none."""
+    cells = re.findall(rf'data-label="{title}">(.*?)</td>', page, re.DOTALL)
+    figures = [re.search(r"(?:>|^|\s)\$?([\d.]+)([KM]?)", re.sub(r"<meter.*?</meter>", "", cell)) for cell in cells]
+    return [found and float(found[1]) * {"": 1, "K": 1e3, "M": 1e6}[found[2]] for found in figures]
+
+
+def is_in_order(figures, order):
+    known = [figure for figure in figures if figure is not None]
+    return figures == [*sorted(known, reverse=order == "desc"), *[None] * (len(figures) - len(known))]
+
+
+def test_neighbours_are_in_the_order_of_the_column_that_is_sorted_by(many, subtests):
+    """On each leaderboard, in each order, under each filter in turn. By rank the overall score falls."""
+    combinations = product(Category.values, ["rank", *SORTED_TITLES], ["asc", "desc"])
+    for number, (board, sort, order) in enumerate(combinations):
+        for source in (INTERNAL, (ARENA, HUB, AA, Source.OPENROUTER)[number % 4]):
+            given = {"source": source, "board": board, "sortBy": sort, "sortOrder": order, **FILTERS[number % len(FILTERS)]}
+            page = html(get(**given))
+            titles = SORTED_TITLES if source == INTERNAL else SORTED_TITLES | {"score": "Score", "quality": "Score"}
+            title = titles.get(sort, titles["score"])
+            if f'data-label="{title}"' not in page:
+                continue  # no such model, or no such column of the source
+            with subtests.test(**given):
+                falls = order == "desc" if sort != "rank" else order == "asc"
+                assert is_in_order(column(page, title), "desc" if falls else "asc"), column(page, title)
+
+
 # --- Invalid requests ---------------------------------------------------------------------------------------------
 
 
@@ -544,7 +595,7 @@ def test_before_a_source_is_read_the_chart_shows_measured_speed_against_price(db
 def test_before_anything_is_measured_the_chart_shows_what_context_a_price_buys(db):
     list_model("acme/alpha", rank=1, model={"name": "Alpha", "context_window": 200_000, "input": "1", "output": "1"})
     show()
-    assert list(points(html(get()))) == ["Alpha: context of 200K tokens, price $1.00"]
+    assert list(points(html(get()))) == ["Alpha: context 200K, price $1.00"]
     assert "Prices so far." in text(get())
     assert "Speeds come once some replies of a model were streamed." in text(get())
     headings = re.findall(r'<table class="figures-table".*?</thead>', html(get()), re.DOTALL)[0]
@@ -618,10 +669,10 @@ def test_price_filter_filters_the_list_and_the_chart_and_is_counted_in_words(lis
     page = get(priceMaxInCents=100)
     assert models(page) == ["acme/alpha", "lab/gamma", "lab/delta"]
     assert list(points(html(page))) == ["Alpha: quality 88.0, price $0.2625, 112 tokens per second"]
-    assert "3 of 4 models, up to $1.00 per million tokens" in text(page)
+    assert "3 of 4 models up to $1.00 per million tokens" in text(page)
     assert "2 of the 3 models have no quality yet and are in the list only." in text(page)
     assert "4 models" in text(get())
-    assert "of 4 models," not in text(get())
+    assert "of 4 models up to" not in text(get())
 
 
 def test_frontier_joins_the_best_models_for_their_price(db):
