@@ -97,14 +97,12 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, admi
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         account = self.get_object(request, object_id)
         if account is not None and request.method == "GET" and self.has_view_permission(request, account):
-            funds = statement.show_funds(account)
-            titles = {"balance": "Balance", "held": "Held by running requests", "available": "Available"}
             extra_context = {
                 **(extra_context or {}),
                 "acts": self.possible_acts(request, account),
                 "may_credit": self._may_credit(request, account),
                 "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
-                "sums": [(title, usd(funds[name])) for name, title in titles.items()],
+                "funds": statement.show_funds(account),
                 "sections": panels.read_sections(request, account),
             }
         return super().change_view(request, object_id, form_url, extra_context)

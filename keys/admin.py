@@ -20,7 +20,7 @@ from gateway_project.desk.forms import act_once
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import timestamps
 from keys import locks, rotation, secret, summaries
-from keys.desk.forms import ACTS, KeyAct, RatesForm, RevokeForm, SupportLimitForm
+from keys.desk.forms import ACTS, KeyAct, RevokeForm
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay
 from keys.refusal_history import summaries as refusal_summaries
 
@@ -72,13 +72,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         key = self.get_object(request, object_id)
-        may = {
-            **(self.panels(request, key) if key is not None and self.has_view_permission(request, key) else {}),
-            "may_limit": request.user.has_perm(SupportLimitForm.permission),
-            "may_set_rates": request.user.has_perm(RatesForm.permission),
-            "may_revoke": request.user.has_perm(RevokeForm.permission),
-        }
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
+        if key is not None and self.has_view_permission(request, key):
+            extra_context = {**(extra_context or {}), **self.panels(request, key)}
+        return super().change_view(request, object_id, form_url, extra_context)
 
     def panels(self, request: HttpRequest, key: Any) -> dict[str, Any]:
         """Return what is shown beside the fields, as plain values."""

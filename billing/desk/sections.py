@@ -14,7 +14,7 @@ from gateway_project.desk.panels import Section
 from gateway_project.text import dollars
 
 HOLDS_SHOWN = 10
-ENTRIES_SHOWN = 20
+ENTRIES_SHOWN = 10
 MEMBERS_SHOWN = 20
 ACTS_SHOWN = 10
 ALERTS_SHOWN = 10
@@ -44,18 +44,11 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
             for entry in entries
         ],
         "count": account.last_seq,
-        "may_see_completions": request.user.has_perm("completions.view_completion"),
     }
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
-    memberships = account.memberships.select_related("user").order_by("user__email")[:MEMBERS_SHOWN]
-    return {
-        "members": list(memberships),
-        "may_send": request.user.has_perm("billing.send_password_link"),
-        "may_see_users": request.user.has_perm("billing.view_user"),
-        "may_unblock": request.user.has_perms(["billing.view_signinlimit", "billing.unblock_sign_in"]),
-    }
+    return {"members": list(account.memberships.select_related("user").order_by("user__email")[:MEMBERS_SHOWN])}
 
 
 def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:

@@ -67,7 +67,6 @@ class ApiKeyAdmin(keys_admin.ApiKeyAdmin):
         return {
             **super().panels(request, key),
             "failed": [{"completion": each, "attempts": describe_failures(each)} for each in failed[:FAILED_SHOWN]],
-            "may_see_completions": request.user.has_perm("completions.view_completion"),
         }
 
     def trial_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
