@@ -54,7 +54,7 @@ def _approvals(place: int, id: str, title: str, model: Any, one: str) -> Panel:
     """Return the panel of what waits for a second person. ``title`` names several, and ``one`` one."""
 
     def read(now: datetime) -> Content:
-        rows = approvals.waiting(model).select_related("account")
+        rows = approvals.waiting(model, now).select_related("account")
         return panels.read_waiting(rows, "requested_at", f"{one} waits for approval", f"{title.lower()} wait for approval")
 
     return Panel(place, id, title, model._meta.label_lower, read, "?state=waiting")

@@ -5,7 +5,7 @@ A request is a row (``models.WaitingAct``). ``support_credit``, ``people_request
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -27,9 +27,10 @@ class ApprovalRefused(Exception):
     """The person may not ask for this or decide on it. The message says why, to them."""
 
 
-def waiting(model: type[Asked]) -> QuerySet[Asked]:
+def waiting(model: type[Asked], now: datetime | None = None) -> QuerySet[Asked]:
     """Return the rows that can be approved."""
-    rows: QuerySet[Asked] = model._default_manager.filter(decision="", requested_at__gt=pool.database_time() - WAITS_TIME)
+    since = (now or pool.database_time()) - WAITS_TIME
+    rows: QuerySet[Asked] = model._default_manager.filter(decision="", requested_at__gt=since)
     return rows
 
 

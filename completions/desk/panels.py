@@ -138,7 +138,7 @@ def _dead_letters(now: datetime) -> Content:
 
 
 def _prices(now: datetime) -> Content:
-    waiting = approvals.waiting(PriceRequest)
+    waiting = approvals.waiting(PriceRequest, now)
     found, rows = (
         panels.read_waiting(waiting, "requested_at", "price waits for approval", "prices wait for approval"),
         _unrated_tiers(now),

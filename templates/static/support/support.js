@@ -33,6 +33,7 @@ if (list) {
   setRole(heads, "columnheader");
   for (const cell of list.querySelectorAll("tbody :is(td, th)")) {
     setRole([cell], cell.matches("th") ? "rowheader" : "cell");
-    cell.dataset.label = heads[cell.cellIndex].textContent.trim();
+    const head = heads[cell.cellIndex];
+    cell.dataset.label = (head.querySelector(".text") ?? head).textContent.trim();  // without its place in the order
   }
 }
