@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from completions.public import costs, facts, quickstart, selection, status
+from completions.public.facts import Facts
 from completions.public.selection import Selection
 from completions.statistics import uptime
 from gateway_project import app_config, errors
@@ -138,14 +139,14 @@ def _makers() -> set[str]:
 def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     """Show what a buyer asks of a model. The parameters say which requests it is to answer, and with what it is compared."""
     api_url = hosts.api_url(request)
-    if model_id not in facts.current().models:
+    current = facts.current()
+    if model_id not in current.models:
         raise Http404
     cache_key = None if request.GET else ("model", model_id, api_url)
-    return public_page.respond(request, cache_key, lambda: _render_model(model_id, request.GET, api_url))
+    return public_page.respond(request, cache_key, lambda: _render_model(current, model_id, request.GET, api_url))
 
 
-def _render_model(model_id: str, given: QueryDict, api_url: str) -> str:
-    current = facts.current()
+def _render_model(current: Facts, model_id: str, given: QueryDict, api_url: str) -> str:
     listed = current.models[model_id]
     values = {**quickstart.values_of(current, api_url), "model_id": model_id, "embedding_id": model_id}
     form = costs.RequestForm(listed, current.like(listed), given)
