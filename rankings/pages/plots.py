@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 
 LABEL_WIDTHS = {"narrow": 240, "medium": 560, "wide": 960}  # pixels of the chart, of which HEIGHT are its height
 HEIGHT = 384
-_FREE_PERCENT = 12  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
+_FREE_PERCENT, _FREE_AT = 12, 3  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.2, 14, 4
 _RADIUS_MIN, _RADIUS_MAX, _RADIUS_UNKNOWN = 3, 16, 5
 
@@ -157,10 +157,9 @@ def _logarithmic(values: Sequence[float]) -> tuple[Scale, list[Tick]]:
     has_free = 0 in values
     low, high = math.log10(min(positive)) - 0.1, math.log10(max(positive)) + 0.1
     exponent = _scale(low, high, _FREE_PERCENT if has_free else 0, 100)
-    free = _FREE_PERCENT / 4
 
     def scale(value: float) -> float:
-        return exponent(math.log10(value)) if value > 0 else free
+        return exponent(math.log10(value)) if value > 0 else _FREE_AT
 
     digits = [1, 2, 5] if high - low <= 2.5 else [1]
     numbers = [(digit * 10.0**power, digit) for power in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
@@ -169,7 +168,7 @@ def _logarithmic(values: Sequence[float]) -> tuple[Scale, list[Tick]]:
         for number, digit in numbers
         if low <= math.log10(number) <= high
     ]
-    return scale, [*([Tick(free, "free")] if has_free else []), *ticks]
+    return scale, [*([Tick(_FREE_AT, "free")] if has_free else []), *ticks]
 
 
 def _labelled(points: Sequence[Point], corners: Sequence[_Place]) -> list[Point]:

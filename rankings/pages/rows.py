@@ -16,7 +16,7 @@ PLOTTED_MAX = 100
 
 
 def row(ranked: RankedEntry) -> dict[str, Any]:
-    """Return a row of the table of models. Prices are in US dollars per million tokens, exact."""
+    """Return a row of the table of models."""
     entry, model = ranked.entry, ranked.model
     abilities = {"images": model.image_support, "tools": model.function_calling}
     return {
@@ -26,11 +26,6 @@ def row(ranked: RankedEntry) -> dict[str, Any]:
         "category": BOARD_TITLES[model.category],
         "ranks_lost": -entry.change,
         "context": plain_thousands(model.context_window),
-        "confidence": f"{entry.confidence:.2f}",
-        "input_price": dollars.format_usd(model.input_nanos),
-        "output_price": dollars.format_usd(model.output_nanos),
-        "tokens_per_second": "" if ranked.tokens_per_second is None else f"{ranked.tokens_per_second:.0f}",
-        "first_token": "" if ranked.first_token_seconds is None else f"{ranked.first_token_seconds:.2f} s",
         **_scores(entry),
     }
 
@@ -84,7 +79,6 @@ def draw_plot(listed: list[RankedEntry], measure: str) -> dict[str, Any]:
     """Draw the measure against the price; of more than PLOTTED_MAX models the frontier and the best others."""
     of, text = _MEASURES[measure]
     known = [(value, each) for each in listed if (value := of(each)) is not None]
-    rates_are_sizes = measure == "quality"
     everybody = [
         Datum(
             name=ranked.model.name,
@@ -93,7 +87,7 @@ def draw_plot(listed: list[RankedEntry], measure: str) -> dict[str, Any]:
             y=value,
             x_text=dollars.format_usd(ranked.model.price_nanos),
             y_text=text(value),
-            size=ranked.tokens_per_second if rates_are_sizes else None,
+            size=ranked.tokens_per_second if measure == "quality" else None,
             is_available=ranked.model.is_available,
         )
         for value, ranked in sorted(known, key=lambda pair: -pair[0])
@@ -101,5 +95,7 @@ def draw_plot(listed: list[RankedEntry], measure: str) -> dict[str, Any]:
     unbeaten = set(plots.frontier(everybody))
     chosen = sorted(sorted(range(len(everybody)), key=lambda index: (index not in unbeaten, index))[:PLOTTED_MAX])
     data = [everybody[index] for index in chosen]
-    drawn = plots.price_plot(data, lambda y: text(y).removesuffix(".0"), 100 if rates_are_sizes else None) if data else None
+    drawn = (
+        plots.price_plot(data, lambda y: text(y).removesuffix(".0"), 100 if measure == "quality" else None) if data else None
+    )
     return {"measure": measure, "drawn": drawn, "omitted": len(known) - len(data), "unknown": len(listed) - len(known)}
