@@ -83,7 +83,7 @@ def explain_the_refusal(desk):
     refused = chat.ask(client_for(desk.secret), model="demo/nobody")
     collector.write()
     search(desk.page, refused["x-request-id"])
-    desk.page.get_by_text(refused.json()["error"]["message"]).wait_for()
+    desk.page.get_by_text(refused.json()["error"]["message"]).first.wait_for()
 
 
 def unblock_the_sign_in(desk):
