@@ -10,6 +10,7 @@ from completions.models import Completion
 from gateway_project.activity import list_values
 from keys.models import RefusedRequest
 from keys.refusal_history import collector
+from tests import usage
 from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, begin, events
 from tests.pages.conftest import make_staff, signed_in, superuser  # noqa: F401  fixtures
@@ -131,3 +132,28 @@ def test_a_refused_request_is_told_too(api, alice, large, superuser):  # noqa: F
     refused = RefusedRequest.objects.get()
     page = words(superuser.get(f"/admin/keys/refusedrequest/{refused.pk}/change/").content.decode())
     assert re.search(r"Asked .* For acme/none, with the key test .* Refused 404 model_not_found .* Charged nothing", page)
+
+
+def test_a_correction_and_what_it_corrects_lead_to_each_other(api, alice, large, superuser):  # noqa: F811
+    ask(api)
+    first = Completion.objects.get()
+    fixed = {
+        name: getattr(first, name) for name in ("account", "key", "model", "price", "provider", "spending_day", "is_stream")
+    }
+    ended = {"settlement": "corrected", "finished_at": first.finished_at, "prompt_tokens": 9, "completion_tokens": 4}
+    usage.place(alice, 40_000, reference="chatcmpl-correction")
+    Completion.objects.create(
+        **(fixed | ended),
+        id="chatcmpl-correction",
+        counted_tokens=1,
+        cost_nanos=30_000,
+        repeats=first.pk,
+        charged_before_nanos=first.cost_nanos,
+    )
+    of_first, of_second = [
+        superuser.get(f"/admin/completions/completion/{each}/change/").content.decode()
+        for each in (first.pk, "chatcmpl-correction")
+    ]
+    assert '/admin/completions/completion/chatcmpl-correction/change/">the correction</a>' in of_first
+    assert f'/admin/completions/completion/{first.pk}/change/">the earlier run</a>' in of_second
+    assert "Held $0.00004 Charged $0.00003 Given back $0.00001" in words(of_second)

@@ -1,6 +1,6 @@
 """What bar charts show."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
@@ -40,3 +40,12 @@ def test_a_time_without_any_value_has_no_chart():
 )
 def test_an_axis_ends_at_a_short_number_whose_half_is_short(value, highest):
     assert bar_chart.round_up(value) == highest
+
+
+def test_a_chart_of_hours_has_the_last_24_of_which_the_current_one_is_the_last():
+    now = datetime(2026, 11, 29, 9, 30, tzinfo=UTC)
+    first, last = datetime(2026, 11, 28, 10, tzinfo=UTC), datetime(2026, 11, 29, 9, tzinfo=UTC)
+    chart = bar_chart.build_hours({last: 4, first: 1_200}, now, "Requests")
+    assert [(bar.at, bar.words) for bar in chart.bars if bar.value] == [(first, "1,200"), (last, "4")]
+    assert (len(chart.bars), chart.caption) == (24, "Requests")
+    assert bar_chart.build_hours({}, now) is None
