@@ -28,6 +28,12 @@ def test_staff_see_the_lists_that_they_may_view(db):
     assert re.findall(LIST, rail(staff)) == ["/admin/billing/account/", "/admin/keys/apikey/"]
 
 
+def test_the_page_of_an_app_lists_its_tables(db, superuser):  # noqa: F811
+    page = superuser.get("/admin/completions/").content.decode().partition('id="content-main"')[2]
+    assert {"/admin/completions/completion/", "/admin/completions/route/"} <= set(re.findall(r'href="([^"]+)"', page))
+    assert "/admin/billing/" not in page
+
+
 def test_a_group_without_a_list_is_not_shown(open_page, db, transactional_db):
     make_staff("reader@example.org", ["billing.view_account"])
     page = open_page()
