@@ -58,10 +58,12 @@ def test_the_list_is_filtered_while_it_is_typed_in(open_page):
     page.goto("/models")
     page.get_by_label("Calls tools").check()
     expect(page.get_by_role("rowheader")).to_have_count(1)
+    expect(page.get_by_role("button", name="Show")).to_be_hidden()  # the script has begun
     page.get_by_label("Calls tools").uncheck()
+    expect(page.get_by_role("rowheader")).to_have_count(33)
+    expect(page.get_by_role("button", name="Show")).to_be_hidden()
     page.get_by_label("Search").press_sequentially("small")
     expect(page.get_by_role("rowheader")).to_have_count(1)
-    expect(page.get_by_role("button", name="Show")).to_be_hidden()
 
 
 def test_a_change_of_a_request_changes_what_it_costs(open_page):
