@@ -74,13 +74,13 @@ def test_a_balance_follows_from_what_is_shown_beside_it_wherever_it_is_shown(sup
     assert f"Balance {balance} Held by running requests {held}" in text(owner.get("/dashboard/"))
 
 
-def test_an_accounts_page_shows_twenty_entries_and_links_to_all(support, alice, key):
+def test_an_accounts_page_shows_ten_entries_and_links_to_all(support, alice, key):
     for number in range(30):
         use(key, cost_nanos=1, number=number)
     reply = support.get(account_page(alice))
     [content] = [content for section, content in reply.context["sections"] if section.name == "entries"]
     shown = [row["entry"].seq for row in content["rows"]]
-    assert shown == list(range(31, 11, -1))
+    assert shown == list(range(31, 21, -1))
     every = support.get(re.search(r'href="(/admin/billing/ledgerentry/\?[^"]+)"', reply.content.decode())[1])
     assert every.context["cl"].result_count == 31
 
