@@ -1,7 +1,8 @@
 """Email addresses in the one spelling that is counted, looked up and stored.
 
 A domain has many spellings that reach the same mailbox: upper case, full width, characters that are not shown. Mail software
-maps them to one name (Unicode Technical Standard 46, https://www.unicode.org/reports/tr46/), and so does this.
+maps them to one name (Unicode Technical Standard 46, https://www.unicode.org/reports/tr46/), and so does this. A name in quotes
+has many spellings, too, as a backslash may stand before each character. Such an address is refused: hardly anyone has one.
 """
 
 import unicodedata
@@ -15,10 +16,10 @@ CHARACTERS_MAX = 254  # of a possible address; also what limits and log lines te
 
 
 def canonical(typed: str) -> str:
-    """Return the address as the user's row has it. One without a possible domain is "", so that it has no limit of its own."""
+    """Return the address as the user's row has it. One that is refused is "", so that it has no limit of its own."""
     name, at, domain = unicodedata.normalize("NFKC", typed[:CHARACTERS_MAX]).strip().lower().rpartition("@")
     known = canonical_domain(domain) if at else domain
-    return f"{name}{at}{known}" if known else ""
+    return f"{name}{at}{known}" if known and '"' not in name else ""
 
 
 def canonical_domain(domain: str) -> str:

@@ -20,7 +20,7 @@ from billing import email_addresses, locks
 from billing.accounts import lifecycle
 from billing.ledger import writer
 from billing.models import AddressChange, Invitation, User
-from billing.sign_in import links, mails, second_factor
+from billing.sign_in import limits, links, mails, second_factor
 from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -81,8 +81,7 @@ def open_account(request: HttpRequest, user: User, summary: str) -> None:
     account, _ = lifecycle.open_account(user.email, name=user.email)
     log.record(request, Activity.Act.ADDED, user, summary, account_id=account.pk)
     if cents := settings.TRIAL_CREDIT_CENTS:
-        mailbox, _, domain = user.email.partition("@")  # ann+1@ and ann+2@ are one mailbox
-        person = salted_hmac("trial credit", f"{mailbox.partition('+')[0]}@{domain}", algorithm="sha256").hexdigest()
+        person = salted_hmac("trial credit", limits.mailbox(user.email), algorithm="sha256").hexdigest()
         with suppress(writer.ReferenceReused):
             entry = writer.grant_trial_credit(account.pk, amount_cents=cents, person=person).entry
             text = f"Credited {dollars.format_cents(cents)} to try, entry {entry.pk}."

@@ -82,6 +82,13 @@ def test_what_can_be_no_domain_is_no_address_and_has_no_limit_of_its_own(domain)
     assert email_addresses.canonical(f"ann@{domain}") == ""
 
 
+@pytest.mark.parametrize("name", ['"ann"', '"a\\nn"', '"\\a\\n\\n"', "\uff02ann\uff02", '"ann+1"', '"a@b"'], ids=ascii)
+def test_a_name_in_quotes_is_no_address_and_has_no_limit_of_its_own(name):
+    with pytest.raises(ValidationError):
+        email_addresses.read(f"{name}@example.org")
+    assert email_addresses.canonical(f"{name}@example.org") == ""
+
+
 @pytest.mark.parametrize(
     "typed",
     ["", "@", "ann", "ann@", "@example.org", "a\u00adnn@example.org", f"{'a' * 250}@example.org", "ann@" + "ü." * 120 + "org"],
