@@ -9,7 +9,7 @@ from django.http import QueryDict
 from completions.pricing.meters import BY_NAME, TIERS
 from completions.pricing.usage import Usage
 from completions.public.facts import ListedModel
-from gateway_project.text import dollars
+from gateway_project.text import dollars, number_fields
 
 DAYS = 30  # of a month
 _PROMPT_TOKENS, _REPLY_TOKENS, _REQUESTS = 1_000, 500, 1_000  # until the reader changes them
@@ -23,11 +23,11 @@ class RequestForm(forms.Form):
         self.listed, self.others = listed, {each.model.pk: each for each in others}
         super().__init__({**self._typical(), **given.dict()}, auto_id="%s", label_suffix="")
         window, tiers = listed.model.context_window, listed.price.sheet.tiers
-        self.fields["prompt_tokens"] = forms.IntegerField(min_value=1, max_value=window)
+        self.fields["prompt_tokens"] = number_fields.IntegerField(min_value=1, max_value=window)
         if not listed.is_embedding:
-            self.fields["cached_tokens"] = forms.IntegerField(label="Of these, cached", min_value=0, max_value=window)
-            self.fields["reply_tokens"] = forms.IntegerField(min_value=1, max_value=listed.model.max_output_tokens)
-        self.fields["requests"] = forms.IntegerField(label="Requests per day", min_value=1, max_value=_REQUESTS_MAX)
+            self.fields["cached_tokens"] = number_fields.IntegerField(label="Of these, cached", min_value=0, max_value=window)
+            self.fields["reply_tokens"] = number_fields.IntegerField(min_value=1, max_value=listed.model.max_output_tokens)
+        self.fields["requests"] = number_fields.IntegerField(label="Requests per day", min_value=1, max_value=_REQUESTS_MAX)
         if tiers:
             offered = [("", "Standard"), *((tier, TIERS[tier]) for tier in tiers)]
             self.fields["tier"] = forms.ChoiceField(label="Service tier", required=False, choices=offered)

@@ -97,6 +97,8 @@ def test_the_reader_chooses_the_models_beside_it():
         ({"prompt_tokens": 0}, "prompt_tokens", "greater than or equal to 1"),
         ({"prompt_tokens": 128_001}, "prompt_tokens", "less than or equal to 128000"),
         ({"prompt_tokens": "many"}, "prompt_tokens", "Enter a whole number."),
+        ({"requests": "1_0"}, "requests", "Enter a whole number."),
+        ({"reply_tokens": "9" * 5_000}, "reply_tokens", "Enter a whole number."),
         ({"reply_tokens": 4_097}, "reply_tokens", "less than or equal to 4096"),
         ({"cached_tokens": 1_001}, "cached_tokens", "The prompt has 1,000 tokens. Enter no more."),
         ({"prompt_tokens": 127_000, "reply_tokens": 1_001}, "reply_tokens", "room for 1,000 tokens"),
