@@ -82,3 +82,19 @@ def test_the_filters_of_requests_are_one_row_with_rare_ones_behind_more(page):
     for width in (320, 800, 1280):
         page.set_viewport_size({"width": width, "height": 800})
         assert fits(page), width
+
+
+def test_a_search_waits_until_a_word_is_composed(page):
+    page.clock.install()
+    page.goto(KEYS)
+    page.get_by_label("Search").press_sequentially("w")
+    composing = page.context.new_cdp_session(page)
+    composing.send("Input.imeSetComposition", {"text": "or", "selectionStart": 2, "selectionEnd": 2})
+    sent = []
+    page.on("request", lambda request: sent.append(request.url))
+    page.clock.run_for(5_000)
+    expect(page.get_by_label("Search")).to_have_value("wor")
+    assert sent == []
+    composing.send("Input.insertText", {"text": "ork"})
+    page.clock.run_for(5_000)
+    page.wait_for_url("**/keys/?search=work")

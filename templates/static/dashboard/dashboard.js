@@ -204,18 +204,23 @@ for (const form of document.querySelectorAll("form[data-submits]")) {
     changed = event.target;
     if (event.target.matches(TYPED) && !event.isComposing) sendAfter(PAUSE_MS.typed, true);
   });
+  form.addEventListener("compositionstart", () => clearTimeout(timer)); // a new page would end it
   form.addEventListener("compositionend", () => sendAfter(PAUSE_MS.typed, true));
   form.addEventListener("change", ({ target }) => {
     if (target.matches(TYPED)) return;
     if (target.type === "date" && target.value && target.value < "1000") return; // its year is still being typed
     sendAfter(!isByKey ? 0 : target.type === "date" ? PAUSE_MS.date : PAUSE_MS.key);
   });
-  form.addEventListener("focusout", () => { if (timer) sendAfter(0); });
+  form.addEventListener("focusout", ({ relatedTarget }) => { if (timer && !relatedTarget?.closest("a")) sendAfter(0); });
 }
+
+// Who follows a link meanwhile reads what it leads to, without what was typed before.
+document.addEventListener("click", ({ target }) => { if (target.closest("a[href]")) leaving = null; });
 
 window.addEventListener("pagehide", () => {
   if (!leaving) return;
   const { path, isTyped, field } = leaving;
+  leaving = null; // the browser may keep this page, and show it again
   const { name, type, value, selectionStart, selectionEnd } = field;
   sessionStorage.setItem("filters", JSON.stringify({ path, isTyped, name, type, value, selectionStart, selectionEnd, top: scrollY }));
 });
