@@ -3,7 +3,8 @@
 
 const exchange = document.getElementById("exchange");
 const at = (id) => document.getElementById(id);
-const SETTLE_MILLISECONDS = 300; // between two looks at what was charged
+const SETTLE_MILLISECONDS = 300; // between two looks at what was charged; longer and longer, as some charges take minutes
+const SETTLE_MILLISECONDS_MAX = 15000;
 
 async function send() {
   const began = performance.now();
@@ -25,9 +26,9 @@ async function send() {
 
 async function showCharge(id) {
   let charge = { isSettled: false };
-  while (!charge.isSettled) {
+  for (let wait = SETTLE_MILLISECONDS; !charge.isSettled; wait = Math.min(wait * 1.5, SETTLE_MILLISECONDS_MAX)) {
     charge = await readCharge(exchange.dataset.charges.replace("ID", id)).catch(() => charge);
-    if (!charge.isSettled) await new Promise((resolve) => setTimeout(resolve, SETTLE_MILLISECONDS));
+    if (!charge.isSettled) await new Promise((resolve) => setTimeout(resolve, wait));
   }
   at("cost").textContent = dollars(nanosOf(charge.costInDollars));
   at("left").textContent = dollars(nanosOf(charge.balanceInDollars));
