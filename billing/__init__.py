@@ -7,6 +7,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``money``              units and every rounding: nanodollars inside, cents at the edge; pure
 - ``locks``              the only way to lock a row that holds money; the order of locks
 - ``ledger``             entries, balances, holds, and the audit: a package that knows nothing of what follows
+- ``proof``              hashes and signed roots, by which customers prove what they were told
 - ``accounts``           accounts, the roles of their members, and the frame of members' pages
 - ``staff_permissions``  whom and what staff may change
 - ``sign_in``            signing in: sessions, second factors, mails, limits on attempts

@@ -5,6 +5,7 @@ from functools import partial
 
 from billing.ledger import signed_days
 from billing.ledger.audit import Invariant, Reach, SharedQuery, ViolationKind, dollars_sql, guarding
+from billing.proof import chain
 from gateway_project.cells.directory import references_sql
 from gateway_project.db.cell import FIRST
 
@@ -150,6 +151,33 @@ INVARIANTS = [
         "No entry was booked before the one before it.",
         shows="account_id, entry_id, seq, created_before, created_at",
         breaks="created_at < created_before",
+    ),
+    _of_days(
+        "hashes_chain",
+        "The hash of an entry is that of its record and of the hash of the one before it.",
+        f"SELECT account_id, id AS entry_id, seq FROM entry WHERE hash IS DISTINCT FROM {chain.HASH}",  # noqa: S608  the same
+    ),
+    Invariant(
+        "signed_heads_stand",
+        "The last entry of an account in the last signed root is there, with its hash.",
+        """
+        SELECT account.id AS account_id, head.root, head.seq, entry.id AS entry_id
+        FROM account JOIN billing_ledgerleaf AS place ON place.account_id = account.id
+        JOIN LATERAL (
+            SELECT root, seq, hash FROM billing_ledgerhead WHERE leaf = place.number ORDER BY root DESC LIMIT 1
+        ) AS head ON true
+        LEFT JOIN billing_ledgerentry AS entry ON entry.account_id = account.id AND entry.seq = head.seq
+        WHERE entry.hash IS DISTINCT FROM head.hash""",
+    ),
+    Invariant(
+        "roots_follow_each_other",
+        "Signed roots are numbered 1, 2, 3 ... without gaps, and each names the one before it.",
+        f"""
+        SELECT number, hour FROM (
+            SELECT *, lag(statement) OVER roots AS before, row_number() OVER roots AS place FROM billing_ledgerroot
+            WHERE {CELL} = {FIRST} AND %(account)s::uuid IS NULL WINDOW roots AS (ORDER BY number)
+        ) AS root WHERE number <> place OR statement NOT LIKE concat('%%', chr(10), 'previous: ',
+            coalesce(encode(sha256(convert_to(before, 'UTF8')), 'hex'), repeat('0', 64)), chr(10), '%%')""",  # noqa: S608  the same
     ),
     Invariant(
         "accounts_say_what_their_last_entry_says",
@@ -544,6 +572,9 @@ INVARIANTS = [
             ('billing_ledgerentry', 'entries_follow_each_other', 'billing_check_chain'),
             ('billing_ledgerentry', 'entries_agree_with_their_account', 'billing_check_balance'),
             ('billing_ledgerentry', 'refunds_fit_their_credit', 'billing_check_refund'),
+            ('billing_ledgerroot', 'roots_are_never_changed', 'billing_refuse_change'),
+            ('billing_ledgerleaf', 'leaves_are_never_changed', 'billing_refuse_change'),
+            ('billing_ledgerhead', 'heads_are_never_changed', 'billing_refuse_change'),
             ('billing_manualentry', 'manual_entries_are_never_changed', 'billing_refuse_change'),
             ('billing_account', 'accounts_agree_with_their_book', 'billing_check_balance'),
             ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),

@@ -1,12 +1,16 @@
 """The JSON of billing's API. Cents and camelCase names appear only here."""
 
+from base64 import b64encode
+from dataclasses import dataclass
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from billing import money
-from billing.models import Account, LedgerEntry
+from billing.models import Account, LedgerEntry, LedgerRoot
+from billing.proof.chain import RecordedEntry
+from billing.proof.inclusion import Inclusion
 from gateway_project.text import timestamps
 
 
@@ -68,3 +72,76 @@ class LedgerPageSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(help_text="The limit that was asked for.")
     offset = serializers.IntegerField(help_text="How many entries were skipped.")
     count = serializers.IntegerField(help_text="How many entries this reply has.")
+
+
+@dataclass(frozen=True)
+class ProofParts:
+    account: Account
+    head: bytes | None
+    root: LedgerRoot | None
+    inclusion: Inclusion | None
+    entries: list[RecordedEntry]
+    roots: list[LedgerRoot]
+
+
+class LedgerHeadSerializer(serializers.Serializer[Any]):
+    """The last entry. Whoever keeps it can prove later that nothing before it was changed."""
+
+    entry = serializers.IntegerField(min_value=1, help_text="The number of the entry in the account.")
+    hash = serializers.CharField(help_text="SHA-256 over the entry and all before it, in hexadecimal digits.")
+
+
+class LedgerRootSerializer(serializers.Serializer[LedgerRoot]):
+    """A signed root over the last entries of all accounts."""
+
+    number = serializers.IntegerField(min_value=1, help_text="The number of the root.")
+    statement = serializers.CharField(help_text="The signed text: lines of names and values.")
+    signature = serializers.CharField(help_text="The Ed25519 signature of the statement's UTF-8 bytes, in Base64.")
+
+    def to_representation(self, root: LedgerRoot) -> dict[str, Any]:
+        return {"number": root.number, "statement": root.statement, "signature": b64encode(root.signature).decode()}
+
+
+class LedgerInclusionSerializer(serializers.Serializer[Inclusion]):
+    """How the root includes the account's last entry of then (RFC 6962)."""
+
+    leaf = serializers.IntegerField(min_value=0, help_text="The account's place in the tree.")
+    entry = serializers.IntegerField(min_value=1, help_text="The number of the account's last entry when the root was made.")
+    hash = serializers.CharField(help_text="The hash of that entry.")
+    path = serializers.ListField(child=serializers.CharField(), help_text="What the leaf is joined with, from it to the root.")
+
+    def to_representation(self, found: Inclusion) -> dict[str, Any]:
+        path = [hash.hex() for hash in found.path]
+        return {"leaf": found.leaf, "entry": found.seq, "hash": found.hash.hex(), "path": path}
+
+
+class LedgerRecordSerializer(serializers.Serializer[RecordedEntry]):
+    """An entry as its hash was made of it."""
+
+    record = serializers.CharField(help_text="The text of the entry, a JSON array.")
+    hash = serializers.CharField(help_text="The hash of the entry.")
+
+    def to_representation(self, entry: RecordedEntry) -> dict[str, Any]:
+        return {"record": entry.record, "hash": entry.hash.hex()}
+
+
+class LedgerProofSerializer(serializers.Serializer[ProofParts]):
+    """A proof of the account's ledger. What is null does not exist yet."""
+
+    account = serializers.CharField(help_text="The id of the account.")
+    head = LedgerHeadSerializer(allow_null=True, help_text="The last entry.")
+    root = LedgerRootSerializer(allow_null=True, help_text="The root that was asked for, or the latest.")
+    inclusion = LedgerInclusionSerializer(allow_null=True, help_text="How the root includes the account.")
+    entries = LedgerRecordSerializer(many=True, help_text="The entries after `afterEntry`, in their order.")
+    roots = LedgerRootSerializer(many=True, help_text="The roots after `afterRoot`, in their order.")
+
+    def to_representation(self, parts: ProofParts) -> dict[str, Any]:
+        represent_root, represent_entry = (each().to_representation for each in (LedgerRootSerializer, LedgerRecordSerializer))
+        return {
+            "account": str(parts.account.pk),
+            "head": {"entry": parts.account.last_seq, "hash": parts.head.hex()} if parts.head else None,
+            "root": represent_root(parts.root) if parts.root else None,
+            "inclusion": LedgerInclusionSerializer().to_representation(parts.inclusion) if parts.inclusion else None,
+            "entries": [represent_entry(entry) for entry in parts.entries],
+            "roots": [represent_root(root) for root in parts.roots],
+        }

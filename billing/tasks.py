@@ -10,6 +10,7 @@ from billing.alerts import deliveries, entry_notices, sending
 from billing.ledger import holds, signed_days
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
+from billing.proof import roots
 from billing.sign_in import addresses, limits
 from gateway_project.activity import log
 from gateway_project.celery import periodic
@@ -25,6 +26,12 @@ def verify_ledger() -> int:
     for violation in violations:
         logger.error("%s; the first: %s", violation, violation.rows[0])
     return len(violations)
+
+
+@periodic(retries=3)
+def sign_ledger() -> int:
+    """Sign the root of the hour over the last entries of all accounts. Return how many booked since the one before."""
+    return roots.sign_hour(pool.database_time())
 
 
 @periodic(retries=3, each_cell=True)

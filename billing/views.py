@@ -1,5 +1,6 @@
-"""GET /api/billing/balance, /api/billing/ledger and /api/billing/ledger.csv, for the account of the API key."""
+"""GET /api/billing/balance, .../ledger, .../ledger/proof and .../ledger.csv, for the account of the API key."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import QueryDict, StreamingHttpResponse
@@ -9,14 +10,22 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from billing.ledger import reading, statement
-from billing.models import Account, LedgerEntry
-from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
+from billing.models import Account, LedgerEntry, LedgerRoot
+from billing.proof import chain, inclusion
+from billing.serializers import (
+    BalanceSerializer,
+    LedgerEntrySerializer,
+    LedgerPageSerializer,
+    LedgerProofSerializer,
+    ProofParts,
+)
 from gateway_project import errors
 from gateway_project.web.openapi import specification
 from gateway_project.web.query_parameters import Choice, FilteredView, ParameterSet, Text, Time, WholeNumber
 
 _ERRORS = specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
 _KEY_ID_CHARACTERS_MAX = 64
+_NUMBER_MAX = 2**63 - 1
 
 
 class LedgerFilterSet(ParameterSet):
@@ -96,6 +105,60 @@ class LedgerCsvView(FilteredView):
     def get(self, request: Request) -> StreamingHttpResponse:
         entry_filter = self.select(reading.ALL_ENTRIES)
         return statement.download_csv(_account(request), entry_filter, downloader=request.auth.pk)
+
+
+@dataclass(frozen=True)
+class ProofSelection:
+    root: int | None = None
+    after_entry: int | None = None
+    after_root: int | None = None
+    limit: int = 100
+
+
+class ProofFilterSet(ParameterSet):
+    """Selects a root, and what is listed after an entry or a root that the caller has."""
+
+    root = WholeNumber(1, _NUMBER_MAX, description="The number of a root. Without it, the latest.")
+    afterEntry = WholeNumber(
+        0, _NUMBER_MAX, attribute="after_entry", description="List the entries after the one with this number: 0 for all."
+    )
+    afterRoot = WholeNumber(
+        0, _NUMBER_MAX, attribute="after_root", description="List the roots after the one with this number: 0 for all."
+    )
+    limit = WholeNumber(1, 1_000, default=100, description="Maximum number of entries, and of roots, to list.")
+
+
+class ProofView(FilteredView):
+    queryset = LedgerRoot.objects.none()
+    filterset_class = ProofFilterSet
+
+    @specification.extend_schema(
+        operation_id="proveLedger",
+        summary="Prove the ledger",
+        description="The account's last entry, a signed root that includes it, and what followed an entry or a root.",
+        filters=True,
+        responses={200: LedgerProofSerializer, **_ERRORS},
+    )
+    def get(self, request: Request) -> Response:
+        account, selected = _account(request), self.select(ProofSelection())
+        last = LedgerRoot.objects.order_by("-number").first()
+        _require("afterEntry", selected.after_entry, account.last_seq, "the last entry")
+        for name, number in (("afterRoot", selected.after_root), ("root", selected.root)):
+            _require(name, number, last.number if last else 0, "the last root")
+        root = LedgerRoot.objects.get(pk=selected.root) if selected.root else last
+        roots, entries = LedgerRoot.objects.none(), list[chain.RecordedEntry]()
+        if selected.after_root is not None:
+            roots = LedgerRoot.objects.filter(number__gt=selected.after_root).order_by("number")[: selected.limit]
+        if selected.after_entry is not None:
+            entries = chain.read_between(account.pk, selected.after_entry, account.last_seq, limit=selected.limit)
+        head = chain.read_hash(account.pk, account.last_seq)
+        parts = ProofParts(account, head, root, inclusion.find(account.pk, root) if root else None, entries, list(roots))
+        return Response(LedgerProofSerializer(parts).data)
+
+
+def _require(name: str, number: int | None, last: int, what: str) -> None:
+    if number is not None and number > last:
+        raise errors.wrong(name, f"must be at most {last}, the number of {what}")
 
 
 def _account(request: Request) -> Account:

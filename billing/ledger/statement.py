@@ -96,6 +96,7 @@ _CELLS: dict[str, Callable[[LedgerEntry], Any]] = {
     "settlement": _text_of("settlement"),
     "paymentId": _payment_id,
     "reason": _text_of("reason"),
+    "hash": lambda entry: entry.hash and entry.hash.hex(),
 }
 
 

@@ -8,6 +8,7 @@ Triggers of migration 0002 enforce invariants between rows. All models are impor
 - ``audit``      days that were signed, archived or dropped
 - ``approvals``  acts of staff that wait for a second person
 - ``payments``   payments, what a processor says of them, and automatic top-ups
+- ``proof``      the tree over all ledgers, its signed roots, and the keys that sign them
 - ``alerts``     what members are told: alerts, their deliveries, and webhook endpoints
 - ``closing``    accounts that close, and exports of their data
 """
@@ -36,3 +37,4 @@ from billing.models.payments import (
     TopUpRule,
 )
 from billing.models.people import AddressChange, PasswordLink, SignInLimit, User
+from billing.models.proof import LedgerHead, LedgerLeaf, LedgerRoot, RootKey

@@ -41,6 +41,7 @@ class LedgerEntry(OwnedModel):
     spender = models.CharField(max_length=64, null=True, blank=True, help_text="Of usage: an id of whoever spent it.")
     issued_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False)
     created_at = models.DateTimeField(db_default=Now())
+    hash = models.BinaryField(null=True, help_text="SHA-256 over the entry and all before it, by a trigger: ``billing.proof``.")
 
     class Meta:
         verbose_name_plural = "ledger entries"

@@ -21,6 +21,7 @@ base = [
     lead_to("api/billing/", "billing.urls"),
     lead_to("api/", "keys.key_api.urls"),
     lead_to("api/", "rankings.api.urls"),
+    lead_to(".well-known/", "billing.proof.urls"),
     path("api/openapi.json", counts_as_page(specification.document), name="openapi"),
     path("docs/reference", reference.show, name="reference"),
     path("docs/reference/<slug:operation_id>", reference.show, name="operation"),

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
-from billing.models import WebhookEndpoint
+from billing.models import RootKey, WebhookEndpoint
 from completions.charging import stored_responses
 from completions.charging.recovery import outbox
 from completions.models import IdempotentRequest, Provider, StoredResponse
@@ -87,6 +87,7 @@ def reencrypt_all(progress: Callable[[str], None]) -> Counter[Outcome]:
     reencrypt(Provider.objects.exclude(sealed_api_key=""), _reencrypt_key, advice)
     advice = "the second factor {} cannot be decrypted: remove it, so that its user sets up another"
     reencrypt(Authenticator.objects.exclude(type=Authenticator.Type.WEBAUTHN), _reencrypt_second_factor, advice)
+    reencrypt(RootKey.objects.all(), partial(_reencrypt_columns, ["sealed_secret"]), "make another root key instead of {}")
     everywhere.run(reencrypt_owned)
     return outcomes
 

@@ -26,7 +26,7 @@ _PATIENT = (" CONCURRENTLY ", " VALIDATE CONSTRAINT ")
 # Their triggers refuse every change already. So there must be two mistakes before a row is changed, instead of one.
 APPEND_ONLY = (
     *("billing_ledgerentry", "billing_manualentry", "billing_membershipchange", "billing_paymentevent"),
-    "activity_activity",
+    *("billing_ledgerroot", "billing_ledgerleaf", "billing_ledgerhead", "activity_activity"),
 )
 _GRANTEES = """
 SELECT DISTINCT tables.relname, grantee::regrole::text
