@@ -136,7 +136,7 @@ class LedgerProofSerializer(serializers.Serializer[ProofParts]):
     roots = LedgerRootSerializer(many=True, help_text="The roots after `afterRoot`, in their order.")
 
     def to_representation(self, parts: ProofParts) -> dict[str, Any]:
-        represent_root, represent_entry = (each().to_representation for each in (LedgerRootSerializer, LedgerRecordSerializer))
+        represent_root, represent_entry = LedgerRootSerializer().to_representation, LedgerRecordSerializer().to_representation
         return {
             "account": str(parts.account.pk),
             "head": {"entry": parts.account.last_seq, "hash": parts.head.hex()} if parts.head else None,

@@ -25,4 +25,4 @@ def find(account_id: UUID, root: LedgerRoot) -> Inclusion | None:
     head = LedgerHead.objects.filter(leaf=place, root__lte=root.number).order_by("-root")[0]
     part, place_in_part = divmod(place, roots.PART_LEAVES)
     within = tree.path(roots.read_part(part, root), place_in_part)
-    return Inclusion(place, head.seq, head.hash, within + tree.path(roots.split(root.parts), part))
+    return Inclusion(place, head.seq, bytes(head.hash), within + tree.path(roots.split(root.parts), part))

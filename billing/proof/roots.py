@@ -99,7 +99,7 @@ def _join_parts(new: LedgerRoot, changed: Iterable[int]) -> bytes:
     return b"".join(parts[number] for number in sorted(parts))
 
 
-def split(parts: bytes) -> list[bytes]:
+def split(parts: bytes | memoryview) -> list[bytes]:
     return [bytes(parts[start : start + HASH_BYTES]) for start in range(0, len(parts), HASH_BYTES)]
 
 

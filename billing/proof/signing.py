@@ -40,7 +40,9 @@ def show_keys(request: HttpRequest) -> HttpResponseBase:
 
     def render() -> str:
         keys = RootKey.objects.order_by("-made_at")
-        return json.dumps({"keys": [{**_jwk(key.public_key), "kid": key.pk, "alg": "EdDSA", "use": "sig"} for key in keys]})
+        return json.dumps(
+            {"keys": [{**_jwk(bytes(key.public_key)), "kid": key.pk, "alg": "EdDSA", "use": "sig"} for key in keys]}
+        )
 
     return public_page.respond(request, "ledger-keys", render, headers={"Content-Type": "application/json"})
 
