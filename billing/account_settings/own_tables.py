@@ -33,6 +33,7 @@ BESIDE = {
     "activity.activity": Kept("activity", EVIDENCE),
     "admin.logentry": Kept("Nothing writes it.", "Nothing writes it."),
     "billing.addresschange": Kept(_SIGN_IN, DELETED),
+    "billing.ledgerleaf": Kept("It is a place in the tree over all ledgers.", "It stays: it has an id only."),
     "billing.passwordlink": Kept(_SIGN_IN, DELETED),
     "billing.user": Kept("members", "It is closed, without its address and name."),
     "cells.accountplace": Kept(_DIRECTORY, "It stays: the ledger is found by it."),

@@ -2,6 +2,8 @@
 
 from django.db import connection
 
+from billing.proof import chain
+
 
 def remove(*tables: str) -> None:
     """Remove the tables' triggers, their CHECK constraints and the uniqueness of a reference."""
@@ -16,3 +18,14 @@ def remove(*tables: str) -> None:
             cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
         for table in tables:
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+
+
+def forge_hashes() -> None:
+    """Compute all hashes of the current cell anew, as someone does who writes past the triggers and knows them."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DO $$ DECLARE this record; BEGIN"
+            " FOR this IN SELECT id FROM billing_ledgerentry ORDER BY account_id, seq LOOP"
+            f" UPDATE billing_ledgerentry AS entry SET hash = {chain.HASH} WHERE id = this.id;"
+            " END LOOP; END $$"
+        )

@@ -25,6 +25,7 @@ from completions.catalog import price_requests
 from completions.models import Completion
 from gateway_project.db import cell, pool
 from tests import chat, factories, ledger_audit, sessions, usage
+from tests.billing import guards
 from tests.billing.payments import stripe_server
 from tests.billing.payments.conftest import begin, outcome
 from tests.completions.offers import sheet_of
@@ -112,6 +113,7 @@ def tamper(statements: str, facts: dict[str, Any], ask: Callable[[], set[str]] =
             for statement in statements.format(**facts).split(";"):
                 cursor.execute(statement)
                 assert cursor.rowcount, statement
+            guards.forge_hashes()
             cursor.execute(f"SET LOCAL session_replication_role = {role}")
         names = ask()
         transaction.set_rollback(True)

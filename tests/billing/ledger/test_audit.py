@@ -14,7 +14,8 @@ from django.db.models import F
 from billing import audit as billing_audit
 from billing import facts, locks, money, tasks
 from billing.ledger import audit, holds, writer
-from billing.models import Account, CreditRequest, Hold, LedgerEntry, ManualEntry, Membership, Payment, User
+from billing.models import Account, CreditRequest, Hold, LedgerEntry, LedgerRoot, ManualEntry, Membership, Payment, User
+from billing.proof import roots
 from gateway_project import errors
 from gateway_project.celery import app
 from gateway_project.db import pool
@@ -263,8 +264,32 @@ def pay(account: Account, *, credit: LedgerEntry, debited_cents: int) -> None:
     )
 
 
+def change_a_hash(account: Account) -> None:
+    entries(seq=2).update(hash=bytes(32))
+
+
+def empty_a_hash(account: Account) -> None:
+    entries(seq=3).update(hash=None)
+
+
+def change_what_was_signed(account: Account) -> None:
+    roots.sign_hour(pool.database_time())
+    entries(seq=3).update(spender="another")
+
+
+def make_a_root_anew(account: Account) -> None:
+    for hours in (0, 1):
+        roots.sign_hour(pool.database_time() + timedelta(hours=hours))
+    guards.remove("billing_ledgerroot")
+    LedgerRoot.objects.filter(pk=1).update(statement="another")
+
+
 BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (skip_a_seq, {"seq_has_no_gaps"}),
+    (change_a_hash, {"hashes_chain"}),
+    (empty_a_hash, {"hashes_chain"}),
+    (change_what_was_signed, {"signed_heads_stand"}),
+    (make_a_root_anew, {"roots_follow_each_other"}),
     (miscount_in_the_middle, {"balances_chain"}),
     # While the chain and its end are right, the sum cannot be wrong.
     (
@@ -319,6 +344,8 @@ def test_a_violation_is_found_by_its_invariant_alone(busy, subtests):
         with subtests.test(break_it.__name__), undone():
             assert found() == set()
             break_it(Account.objects.get(pk=busy.pk))
+            if "hashes_chain" not in names:
+                guards.forge_hashes()
             assert found() == names
 
 
@@ -349,6 +376,7 @@ def test_a_refund_may_overdraw_what_was_admitted_before_it():
 def test_invariants_that_share_a_query_count_and_show_their_own_rows(busy):
     skip_a_seq(busy)
     entries(seq=2).update(balance_after_nanos=F("balance_after_nanos") + 1)
+    guards.forge_hashes()
     gaps, chain = [each for each in audit.verify() if each.invariant.shared is billing_audit.ENTRIES_IN_ORDER]
     assert (gaps.invariant.name, gaps.count, [row["seq"] for row in gaps.rows]) == ("seq_has_no_gaps", 1, [4])
     assert (chain.invariant.name, chain.count, [row["seq"] for row in chain.rows]) == ("balances_chain", 2, [2, 4])
@@ -361,6 +389,7 @@ def test_invariants_that_share_a_query_count_and_show_their_own_rows(busy):
 )
 def test_one_account_can_be_checked(busy, charlie, break_it):
     break_it(busy)
+    guards.forge_hashes()
     assert found(charlie.pk) == set()
     assert len(found(busy.pk)) == 1
 

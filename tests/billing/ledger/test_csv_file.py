@@ -58,6 +58,7 @@ def test_the_csv_file_has_its_columns_and_exact_dollars(bob, bobs_client):
         "settlement": "reported",
         "paymentId": "",
         "reason": "",
+        "hash": entry.hash.hex(),
     }
     assert (oldest["type"], oldest["amountInDollars"], oldest["paymentId"]) == ("CREDIT_PURCHASE", "20.00", "pi_1")
     assert (oldest["apiKey"], oldest["model"], oldest["tokens"]) == ("", "", "")
