@@ -140,6 +140,7 @@ def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     payment = get_object_or_404(account.payments, pk=payment_id, status=Payment.Status.PAID)
     context = {
         "payment": summaries.summarize(payment),
+        "credit": payment.credit,
         "number": summaries.receipt_number(payment),
         "payer": issuing.payer(payment),
         "tax": taxes.of(payment),

@@ -69,6 +69,7 @@ def read(account: Account, year: int, month: int) -> dict[str, Any]:
         "is_running": until > now,
         "opening_nanos": opening_nanos,
         "closing_nanos": closing_nanos,
+        "last": before[1],
         "decimals": dollars.exact_decimals(shown_nanos),
         "types": [{"title": title, "number": number, "nanos": nanos} for title, (number, nanos) in titles.items()],
         "models": models,

@@ -15,7 +15,6 @@ from billing.models import LedgerEntry
 from billing.proof import chain
 from gateway_project.db import pipelined_transaction
 from tests import factories, usage
-from tests.billing.ledger_entries import spend
 from tests.billing.proof import script
 from tests.environment import ROOT
 
@@ -74,8 +73,8 @@ def test_a_hash_that_is_given_or_left_out_is_computed(alice):
 @pytest.fixture
 def unhashed(alice):
     """Alice's three entries as they were before there were hashes, and the hashes that they had here."""
-    spend(alice, 5, "key")
-    spend(alice, 6, "key")
+    usage.spend(alice, 5)
+    usage.spend(alice, 6)
     hashes = dict(LedgerEntry.objects.values_list("seq", "hash"))
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -86,7 +85,7 @@ def unhashed(alice):
 
 
 def test_entries_of_before_are_filled_in_parts_and_those_of_meanwhile_too(alice, unhashed, monkeypatch):
-    spend(alice, 7, "key")  # by any release, while the migration runs
+    usage.spend(alice, 7)  # by any release, while the migration runs
     assert LedgerEntry.objects.get(seq=4).hash is None
     migration = import_module("billing.migrations.0030_earlier_entries_have_hashes")
     monkeypatch.setattr(migration, "BATCH", 2)
