@@ -126,7 +126,7 @@ class LedgerRecordSerializer(serializers.Serializer[RecordedEntry]):
 
 
 class LedgerProofSerializer(serializers.Serializer[ProofParts]):
-    """A proof of the account's ledger. What is null does not exist yet."""
+    """A proof of the account's ledger. A part that does not exist yet is null."""
 
     account = serializers.CharField(help_text="The id of the account.")
     head = LedgerHeadSerializer(allow_null=True, help_text="The last entry.")

@@ -507,7 +507,7 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "sum-up-usage": {"task": "completions.tasks.sum_up_usage", "schedule": 60.0, "options": {"expires": 60}},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
     "forget-stored-responses": {"task": "completions.tasks.forget_stored_responses", "schedule": 3_600.0},
-    "sign-ledger": {"task": "billing.tasks.sign_ledger", "schedule": 300.0, "options": {"expires": 300}},  # once an hour
+    "sign-ledger": {"task": "billing.tasks.sign_ledger", "schedule": 300.0, "options": {"expires": 300}},  # each hour
     "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
     "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},
     "forget-old-refusals": {"task": "keys.tasks.forget_old_refusals", "schedule": 3_600.0},

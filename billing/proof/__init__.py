@@ -4,5 +4,6 @@
 - ``tree``          the Merkle tree of RFC 6962; pure
 - ``signing``       the keys that sign roots, and where their public parts are read
 - ``roots``         signs each hour the root of a tree over the last entries of all accounts, in all cells
-- ``inclusion``     what leads from the last entry of an account to a root
+- ``inclusion``     the path from the last entry of an account to a root
+- ``urls``          the address of the public keys
 """

@@ -1,4 +1,4 @@
-"""What leads from the last entry of an account to a root."""
+"""The path from the last entry of an account to a root."""
 
 from dataclasses import dataclass
 from uuid import UUID

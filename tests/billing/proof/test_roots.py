@@ -37,7 +37,7 @@ def facts(root):
 
 
 def published():
-    public_page._pages.clear()
+    public_page.forget()
     return json.loads(signing.show_keys(_request()).content)
 
 

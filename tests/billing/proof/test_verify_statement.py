@@ -43,7 +43,7 @@ SIGNED = [
 
 @pytest.fixture
 def module(db):
-    public_page._pages.clear()
+    public_page.forget()
     return script.load()
 
 
