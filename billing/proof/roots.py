@@ -18,7 +18,7 @@ from gateway_project.db import cell
 
 PART_LEAVES = 1_024  # a power of two
 HASH_BYTES = 32
-_ACCOUNTS_AT_ONCE = 1_000
+ACCOUNTS_AT_ONCE = 1_000
 _NOTHING = "0" * 2 * HASH_BYTES  # before the first root
 
 
@@ -79,7 +79,7 @@ def _write_heads(new: LedgerRoot, changed: Counter[int]) -> None:
 
 def _read_accounts(after: UUID) -> dict[UUID, int]:
     accounts = Account.objects.filter(pk__gt=after, last_seq__gt=0).order_by("pk")
-    return dict(accounts.values_list("pk", "last_seq")[:_ACCOUNTS_AT_ONCE])
+    return dict(accounts.values_list("pk", "last_seq")[:ACCOUNTS_AT_ONCE])
 
 
 def _new_heads(accounts: dict[UUID, int]) -> dict[UUID, tuple[int, bytes]]:

@@ -29,7 +29,7 @@ def now(alice):
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(roots, "PART_LEAVES", 4)
-    monkeypatch.setattr(roots, "_ACCOUNTS_AT_ONCE", 3)
+    monkeypatch.setattr(roots, "ACCOUNTS_AT_ONCE", 3)
 
 
 def facts(root):
