@@ -677,6 +677,24 @@ mutant(
     CONSISTENT_LEDGER,
 )
 mutant(
+    "a_root_forgets_the_one_before",
+    "A signed root does not name the one before it, which could be replaced.",
+    code("billing.proof.roots:_sign", "if last.number else", "if last.number > 1 else"),
+    "billing/proof/test_roots.py::test_a_root_is_signed_once_an_hour_and_names_the_one_before",
+)
+mutant(
+    "a_proof_is_of_the_latest_head",
+    "A proof for an older root has the account's last entry of now.",
+    code("billing.proof.inclusion:find", "root__lte=root.number", "root__gt=0"),
+    "billing/proof/test_roots.py::test_each_root_includes_every_account_as_it_was",
+)
+mutant(
+    "a_changed_part_is_not_summed_up",
+    "A root has the former hash of the last part in which something was booked.",
+    code("billing.proof.roots:_join_parts", "sorted(changed)", "sorted(changed)[:-1] or [0]"),
+    "billing/proof/test_roots.py::test_each_root_includes_every_account_as_it_was",
+)
+mutant(
     "a_balance_need_not_be_booked",
     "The database accepts a balance that differs from the ledger.",
     without_trigger("billing_account", "accounts_agree_with_their_book"),

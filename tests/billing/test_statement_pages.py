@@ -276,3 +276,15 @@ def test_staff_find_a_month_by_its_number_with_the_figures_of_its_account(bob, b
     viewer = signed_in(make_staff("viewer@example.org", ["billing.view_account"]))
     assert viewer.get(page).status_code == 403
     assert desk.get(f"/admin/billing/account/{bob.pk}/months/2100/1/").status_code == 404
+
+
+def test_the_statement_has_the_last_entry_with_its_hash_for_the_program_that_verifies_it(owner, alice):  # noqa: F811
+    for account, nanos in ((alice, 1), (alice, 2)):
+        spend(account, "demo/echo", nanos)
+    last = LedgerEntry.objects.filter(account=alice).latest("seq")
+    witness = f"{last.seq}:{last.hash.hex()}"
+    assert f"Last entry and SHA-256: {witness} . Keep them" in text(owner.get(LEDGER))
+    assert "verify_statement.py" in text(owner.get(LEDGER))
+    assert witness not in text(owner.get(LEDGER, {"type": "SUPPORT_CREDIT"}))
+    assert f"Last entry and SHA-256 {witness}" in text(owner.get(f"{LEDGER}{last.created_at:%Y/%m}/"))
+    assert last.hash.hex() in text(owner.get(LEDGER, {"entry": str(last.pk)}))

@@ -10,7 +10,8 @@ from django.db.models import F
 from rest_framework.test import APIClient
 
 from billing.ledger import audit, moves, signed_days
-from billing.models import Account, AuditedDay, AuditedLedger, LedgerEntry, Membership, Role
+from billing.models import Account, AuditedDay, AuditedLedger, LedgerEntry, LedgerRoot, Membership, Role
+from billing.proof import inclusion, roots
 from completions.models import Completion
 from completions.retention import archive
 from completions.tasks import sum_up_usage
@@ -83,6 +84,23 @@ def test_its_keys_work_as_before(other: int, alice: Account, api: APIClient, ech
     with cell.use(other):
         assert LedgerEntry.objects.filter(account=alice.pk, type="USAGE_DEBIT").count() == 2
         assert Completion.objects.filter(account=alice.pk).count() == 2
+        assert audit.verify() == []
+
+
+def test_its_hashes_and_its_place_in_the_signed_tree_go_with_it(other: int, alice: Account) -> None:
+    now, number = pool.database_time(), other
+    roots.sign_hour(now)
+    before = LedgerEntry.objects.get(account=alice).hash
+    _move(alice, other)
+    with cell.use(number):
+        factories.credit(alice, 5)
+        assert LedgerEntry.objects.get(account=alice, seq=1).hash == before
+        assert roots.sign_hour(now + timedelta(hours=1)) == 1
+        first, second = (inclusion.find(alice.pk, root) for root in LedgerRoot.objects.order_by("number"))
+        assert first
+        assert second
+        assert (first.leaf, first.seq, first.hash) == (second.leaf, 1, before)
+        assert (second.seq, second.hash) == (2, LedgerEntry.objects.get(account=alice, seq=2).hash)
         assert audit.verify() == []
 
 

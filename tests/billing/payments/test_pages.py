@@ -409,6 +409,8 @@ def test_a_receipt_names_seller_and_payer_and_stays_as_it_is_after_a_refund(stri
     assert "Credit for the Model Gateway $20.00 Total in US dollars $20.00" in page
     assert re.search(rf"Credit notes that followed {bob.pk.hex[-8:].upper()}-C0001 , PDF , .* UTC -\$5.00", page)
     assert "Questions about this receipt? Write to help@example.com" in page
+    credit = Payment.objects.get().credit
+    assert f"Ledger entry and SHA-256 {credit.seq}:{credit.hash.hex()}" in page
 
 
 def test_a_payment_that_is_not_paid_has_no_receipt(stripe, owner):
