@@ -148,7 +148,9 @@ class ProofView(FilteredView):
         root = LedgerRoot.objects.get(pk=selected.root) if selected.root else last
         roots, entries = LedgerRoot.objects.none(), list[chain.RecordedEntry]()
         if selected.after_root is not None:
-            roots = LedgerRoot.objects.filter(number__gt=selected.after_root).order_by("number")[: selected.limit]
+            roots = (
+                LedgerRoot.objects.filter(number__gt=selected.after_root).order_by("number").defer("parts")[: selected.limit]
+            )
         if selected.after_entry is not None:
             entries = chain.read_between(account.pk, selected.after_entry, account.last_seq, limit=selected.limit)
         head = chain.read_hash(account.pk, account.last_seq)

@@ -141,6 +141,7 @@ def _ledger(account: Account) -> Rows:
             "balanceAfterInDollars": dollars.format_plain(entry.balance_after_nanos),
             "apiKey": entry.spender,
             "metadata": entry.metadata,
+            "hash": entry.hash and entry.hash.hex(),
         }
 
 

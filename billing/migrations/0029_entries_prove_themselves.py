@@ -99,7 +99,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "default_permissions": (),
-                "constraints": [models.CheckConstraint(condition=models.Q(("number__gte", 1)), name="roots_count_from_one")],
             },
         ),
         migrations.CreateModel(

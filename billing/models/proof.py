@@ -6,8 +6,6 @@ No row is ever changed, but the sealed key. An account is named by its id alone:
 from django.db import models
 from django.db.models.functions import Now
 
-from gateway_project.db.constraints import must_hold
-
 
 class RootKey(models.Model):
     """An Ed25519 key that signs roots. The newest signs; the public part of each stays."""
@@ -33,7 +31,6 @@ class LedgerRoot(models.Model):
 
     class Meta:
         default_permissions = ()
-        constraints = must_hold(roots_count_from_one=models.Q(number__gte=1))
 
 
 class LedgerLeaf(models.Model):

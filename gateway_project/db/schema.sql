@@ -670,8 +670,7 @@ CREATE TABLE public.billing_ledgerroot (
     size bigint NOT NULL,
     statement text NOT NULL,
     signature bytea NOT NULL,
-    parts bytea NOT NULL,
-    CONSTRAINT roots_count_from_one CHECK ((number >= 1))
+    parts bytea NOT NULL
 );
 
 CREATE TABLE public.billing_manualentry (
