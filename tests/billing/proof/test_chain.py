@@ -4,6 +4,7 @@ import json
 import re
 from hashlib import sha256
 from importlib import import_module
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -46,7 +47,12 @@ def test_entries_of_several_accounts_in_one_statement_are_chained(alice, bob):
     factories.credit(bob, 5)
     with transaction.atomic():
         locked = [locks.lock_account(account.pk) for account in sorted([alice, bob], key=lambda each: each.pk)]
-        figures = {"model": 'a "model" é\n\u2028', "prompt_tokens": 1, "completion_tokens": 2, "settlement": "reported"}
+        figures: dict[str, Any] = {
+            "model": 'a "model" é\n\u2028',
+            "prompt_tokens": 1,
+            "completion_tokens": 2,
+            "settlement": "reported",
+        }
         debits = [
             writer.debit_usage(locked[n % 2], cost_nanos=n, reference=f"completion-{n}", spender="key", **figures)
             for n in range(6)
@@ -97,7 +103,7 @@ def test_entries_of_before_are_filled_in_parts_and_those_of_meanwhile_too(alice,
 
 
 def test_an_empty_hash_is_filled_once_after_the_one_before_it_and_with_nothing_else(unhashed):
-    first = LedgerEntry.objects.filter(seq=1)
+    first, changes = LedgerEntry.objects.filter(seq=1), dict[str, Any]()
     for entries, changes in (
         (LedgerEntry.objects.filter(seq=2), {"hash": b""}),
         (first, {"hash": b"", "amount_nanos": 1}),
