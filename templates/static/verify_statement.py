@@ -87,7 +87,7 @@ def read_witness(given: str) -> Witness:
         witness.hashes = {each["entry"]: each["hash"] for each in (saved["inclusion"], saved["head"]) if each}
     else:
         witness.rows = {int(row["seq"]): row for row in csv.DictReader(io.StringIO(text))}
-        witness.hashes = {number: row["hash"] for number, row in witness.rows.items()}
+        witness.hashes = {number: row.get("hash") or "" for number, row in witness.rows.items()}
     for number, hash in witness.hashes.items():
         if number < 1 or len(hash) != 64 or set(hash) - set("0123456789abcdef"):
             raise ValueError(f"entry {number} has no hash of 64 hexadecimal digits in {given}")

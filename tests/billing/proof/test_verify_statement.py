@@ -284,7 +284,7 @@ def test_the_program_ends_with_1_for_another_ledger_and_2_for_no_statement(
     assert run(module, monkeypatch, bobs_client, f"3:{'0' * 64}", url) == 1
     assert "NOT THE SAME: entry 3 of your file, or one before it, was changed" in capsys.readouterr().out
     (tmp_path / "empty.csv").write_text("seq,hash\n")
-    (tmp_path / "old.csv").write_text("seq,id\n1,x\n")
+    (tmp_path / "old.csv").write_text("seq,id\n1,x\n")  # of a release without hashes
     (tmp_path / "list.json").write_text("{}")
     names = ("empty.csv", "old.csv", "list.json", "none.csv")
     for given in (*(str(tmp_path / name) for name in names), "3:", "0:" + "0" * 64, "x:" + "0" * 64, "3:" + "g" * 64):
