@@ -19,6 +19,7 @@ PATHS = {
     "/v1/generation": "get",
     "/api/billing/balance": "get",
     "/api/billing/ledger": "get",
+    "/api/billing/ledger/proof": "get",
     "/api/billing/ledger.csv": "get",
     "/api/rankings": "get",
 }
