@@ -33,7 +33,7 @@ def _summary(model_id: str, published: PublishedRankings) -> dict[str, Any]:
     own = next((each for each in entries if (each.source, each.board) == (Source.INTERNAL, Category.GENERAL)), None)
     return {
         "own": own,
-        "quality": tenths(own and own.quality),
+        "quality": tenths(own.quality if own else None),
         "models": len(published.leaderboard(Source.INTERNAL, Category.GENERAL)),
         "sources": [
             {"spec": registry.spec(each.source), "board": BOARD_TITLES[each.board], "entry": each}

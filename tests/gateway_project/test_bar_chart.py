@@ -21,17 +21,17 @@ def test_a_bar_says_its_sum_its_parts_and_what_was_before_with_one_number_of_dec
 
 
 def test_a_time_before_that_was_empty_is_not_compared_with():
-    chart = bar_chart.compare([(day, [1]) for day in DAYS], [(day, 0) for day in DAYS], lambda column: column)
+    chart = bar_chart.compare([(day, [1]) for day in DAYS], [(day, 0) for day in DAYS], lambda column: map(str, column))
     assert [bar.before for bar in chart.bars] == [None] * 3
 
 
 def test_what_was_before_may_be_higher_than_all_bars():
-    chart = bar_chart.compare([(DAYS[0], [1])], [(DAYS[1], 61)], lambda column: column)
+    chart = bar_chart.compare([(DAYS[0], [1])], [(DAYS[1], 61)], lambda column: map(str, column))
     assert [tick.value for tick in chart.axis] == [80, 40, 0]
 
 
 def test_a_time_without_any_value_has_no_chart():
-    assert bar_chart.compare([(DAYS[0], [0, 0])], [(DAYS[1], 5)], lambda column: column) is None
+    assert bar_chart.compare([(DAYS[0], [0, 0])], [(DAYS[1], 5)], lambda column: map(str, column)) is None
     assert bar_chart.build([(DAYS[0], 0, "0")]) is None
 
 

@@ -257,7 +257,7 @@ def test_a_plain_column_of_times_has_seconds_and_a_zone(root, alice, page):
 def test_labels_write_abbreviations_in_capitals():
     pages = admin.site._registry.items()
     shown = {str(field.verbose_name) for model, _ in pages for field in model._meta.local_fields}
-    shown |= {label_for_field(name, model, page) for model, page in pages for name in page.list_display}
+    shown |= {str(label_for_field(name, model, page)) for model, page in pages for name in page.list_display}
     assert {"tax ID", "base URL", "API key env"} <= shown
     assert [label for label in shown if re.search(r"\b([Ii]d|[Uu]rl|[Aa]pi)\b", label)] == []
 

@@ -406,7 +406,7 @@ def test_a_file_with_another_end_or_successor_is_refused(model, tmp_path, more, 
 
 def test_staff_see_what_will_change_and_whether_accounts_were_told(used, model):
     staff = signed_in(make_staff("prices@example.org", ["completions.view_price"]))
-    assert panel(staff, "changes") == "What will change 0 prices that begin later, and models that end"
+    assert panel(staff, "changes") == "What will change 0 prices and models that change later"
     price, day = plan(model, 5, input="0.60"), in_days(30)
     LanguageModel.objects.update(ends_on=day)
     begin = f"{price.effective_from:%Y-%m-%d %H:%M} UTC"

@@ -325,18 +325,31 @@ def test_the_filters_in_use_are_counted_and_not_folded_away(listed):
 
 
 SORTED_TITLES = {"score": "Overall", "quality": "Quality", "speed": "Speed", "price": "Price", "context": "Context"}
-FILTERS = [{}, {"priceMaxInCents": 200}, {"provider": "Acme"}, {"availableOnly": "true"}, {"search": "M1"}, {"limit": 7}]
+FILTERS: list[dict[str, object]] = [
+    {},
+    {"priceMaxInCents": 200},
+    {"provider": "Acme"},
+    {"availableOnly": "true"},
+    {"search": "M1"},
+    {"limit": 7},
+]
 
 
 @pytest.fixture
 def many(db, settings):
     """Fourteen models as the formula and four sources rank them, on every leaderboard, some of them without this or that."""
     settings.RANKINGS_AA_API_KEY = settings.RANKINGS_OPENROUTER_API_KEY = "a-key"
-    rated = {}
+    rated: dict[str, float] = {}
     for number in range(14):
         name, price = f"m{number}", f"{0.1 + (number * 5) % 13:.2f}"
-        model = {"name": f"M{number}", "maker": ("Acme", "Lab")[number % 2], "context_window": 16_000 * (1 + number * 3 % 7)}
-        factories.make_model(f"acme/{name}", input=price, output=price, **model)
+        factories.make_model(
+            f"acme/{name}",
+            name=f"M{number}",
+            maker=("Acme", "Lab")[number % 2],
+            context_window=16_000 * (1 + number * 3 % 7),
+            input=price,
+            output=price,
+        )
         Profile.objects.create(model_id=f"acme/{name}", open_weights=number % 3 > 0)
         for source in (ARENA, HUB, AA, Source.OPENROUTER):
             make_alias(source, name, f"acme/{name}")
@@ -364,7 +377,8 @@ def test_neighbours_are_in_the_order_of_the_column_that_is_sorted_by(many, subte
     combinations = product(Category.values, ["rank", *SORTED_TITLES], ["asc", "desc"])
     for number, (board, sort, order) in enumerate(combinations):
         for source in (INTERNAL, (ARENA, HUB, AA, Source.OPENROUTER)[number % 4]):
-            given = {"source": source, "board": board, "sortBy": sort, "sortOrder": order, **FILTERS[number % len(FILTERS)]}
+            filters = FILTERS[number % len(FILTERS)]
+            given = {"source": source, "board": board, "sortBy": sort, "sortOrder": order, **filters}
             page = html(get(**given))
             titles = SORTED_TITLES if source == INTERNAL else SORTED_TITLES | {"score": "Score", "quality": "Score"}
             title = titles.get(sort, titles["score"])
