@@ -98,3 +98,11 @@ def test_a_search_waits_until_a_word_is_composed(page):
     composing.send("Input.insertText", {"text": "ork"})
     page.clock.run_for(5_000)
     page.wait_for_url("**/keys/?search=work")
+
+
+def test_filters_work_where_the_browser_blocks_storage(page):
+    page.add_init_script("Object.defineProperty(window, 'sessionStorage', { get() { throw new DOMException('blocked') } })")
+    page.reload()
+    page.get_by_label("Search").press_sequentially("work")
+    page.wait_for_url("**/keys/?search=work")
+    expect(names(page)).to_have_count(1)

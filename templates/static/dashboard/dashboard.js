@@ -170,6 +170,14 @@ window.addEventListener("pageshow", (event) => {
 // results is read out: the text of the element that data-submits names. Without scripts the form's button does it.
 const TYPED = "input:not([type=checkbox], [type=radio], [type=date])";
 const PAUSE_MS = { typed: 500, date: 1_000, key: 400 };
+// Of the tab; undefined where the browser blocks it, which costs the focus after each change.
+const store = (() => {
+  try {
+    return sessionStorage;
+  } catch {
+    return undefined;
+  }
+})();
 let leaving = null;
 for (const form of document.querySelectorAll("form[data-submits]")) {
   let timer, isByKey, changed;
@@ -222,11 +230,11 @@ window.addEventListener("pagehide", () => {
   const { path, isTyped, field } = leaving;
   leaving = null; // the browser may keep this page, and show it again
   const { name, type, value, selectionStart, selectionEnd } = field;
-  sessionStorage.setItem("filters", JSON.stringify({ path, isTyped, name, type, value, selectionStart, selectionEnd, top: scrollY }));
+  store?.setItem("filters", JSON.stringify({ path, isTyped, name, type, value, selectionStart, selectionEnd, top: scrollY }));
 });
 
-const arrived = JSON.parse(sessionStorage.getItem("filters"));
-sessionStorage.removeItem("filters");
+const arrived = JSON.parse(store?.getItem("filters") ?? null);
+store?.removeItem("filters");
 if (arrived?.path === location.pathname) {
   const form = document.querySelector("form[data-submits]");
   const isChoice = ["checkbox", "radio"].includes(arrived.type);
