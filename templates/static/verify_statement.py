@@ -48,19 +48,25 @@ def main() -> int:
         keys = json.loads(read(options.keys)) if options.keys else fetch("/.well-known/ledger-keys.json")
         now = fetch("/api/billing/ledger/proof")
         proven, open_ = check(witness, now, fetch, keys, are_kept=bool(options.keys))
+        if options.save:
+            save(options.save, now, keys)
     except NotProven as error:
         sys.stdout.write(f"NOT THE SAME: {error}\n")
         return 1
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # noqa: BLE001  whatever it is, it says nothing about the ledger
         sys.stderr.write(f"Cannot verify: {type(error).__name__}: {error}\n")
         return 2
-    if options.save:
-        with open(options.save, "w", encoding="utf-8") as file:
-            json.dump({**{name: now[name] for name in ("account", "head", "root", "inclusion")}, **keys}, file, indent=1)
     sys.stdout.write(
         "".join(["Proven:\n", *(f"- {line}\n" for line in proven), "Not proven:\n", *(f"- {line}\n" for line in open_)])
     )
     return 0
+
+
+def save(path: str, now: dict[str, Any], keys: dict[str, Any]) -> None:
+    saved = {name: now[name] for name in ("account", "head", "root", "inclusion")}
+    text = json.dumps({**saved, "keys": keys["keys"]}, indent=1)  # keys may be a whole file of before
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 # --- What you kept ------------------------------------------------------------------------------------------------
@@ -86,7 +92,11 @@ def read_witness(given: str) -> Witness:
         witness.account, witness.root = saved["account"], saved["root"]
         witness.hashes = {each["entry"]: each["hash"] for each in (saved["inclusion"], saved["head"]) if each}
     else:
-        witness.rows = {int(row["seq"]): row for row in csv.DictReader(io.StringIO(text))}
+        for row in csv.DictReader(io.StringIO(text)):
+            if witness.rows.setdefault(int(row["seq"]), row) != row:
+                raise ValueError(
+                    f"{given} has two different lines of entry {row['seq']}: verify each of them in a file of its own"
+                )
         witness.hashes = {number: row.get("hash") or "" for number, row in witness.rows.items()}
     for number, hash in witness.hashes.items():
         if number < 1 or len(hash) != 64 or set(hash) - set("0123456789abcdef"):
@@ -125,7 +135,7 @@ def fetch_from(url: str, key: str) -> Fetch:
 
 
 def check(witness: Witness, now: dict[str, Any], fetch: Fetch, keys: dict[str, Any], *, are_kept: bool = False) -> Lines:
-    """Return what is proven and what is not. Raises NotProven, and ValueError, KeyError or TypeError for what is malformed."""
+    """Return what is proven and what is not. Raises NotProven, and other errors for what is malformed."""
     if witness.account not in (None, now["account"]):
         raise NotProven(f"your file is of the account {witness.account}, the ledger of {now['account']}")
     last = now["head"]["entry"] if now["head"] else 0
@@ -166,6 +176,8 @@ def follow(witness: Witness, now: dict[str, Any], fetch: Fetch) -> tuple[dict[in
             account, seq, id, type, amount, after, at = json.loads(entry["record"])[:7]
             if (account, seq) != (now["account"], number):
                 raise NotProven(f"in the place of entry {number} is entry {seq} of account {account}")
+            if not (isinstance(amount, int) and isinstance(after, int)):  # floats would add up to anything
+                raise NotProven(f"entry {number} has an amount or balance that is no whole number")
             if balance is not None and after != balance + amount:
                 raise NotProven(f"the balance after entry {number} is not the one before and its amount")
             # The hash of the entry before your first one is only believed: yours was made of it.
@@ -237,7 +249,9 @@ def read_root(root: dict[str, Any], keys: dict[str, Any]) -> dict[str, str]:
             if verify(urlsafe_b64decode(key["x"] + "=="), root["statement"].encode(), b64decode(root["signature"])):
                 return facts
             raise NotProven(f"the signature of root {facts['number']} is wrong")
-    raise NotProven(f"root {facts['number']} is signed by the key {facts['key']}, which is none of the public keys")
+    raise NotProven(
+        f"root {facts['number']} is signed by the key {facts['key']}, which is none of the public keys: was another made?"
+    )
 
 
 def lines_of(root: dict[str, Any]) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 import copy
 import json
+import math
 import sys
 from datetime import timedelta
+from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
@@ -195,6 +197,11 @@ def dearer(entry):
     return {**entry, "record": entry["record"].replace("-7000001,", "-7000002,")}
 
 
+def uncounted(entry):
+    account, seq, id, type, *_, at = json.loads(entry["record"])[:7]
+    return {**entry, "record": json.dumps([account, seq, id, type, math.inf, math.inf, at])}
+
+
 def flipped(text):
     return text[:5] + ("0" if text[5] != "0" else "1") + text[6:]
 
@@ -206,6 +213,7 @@ FORGED = {
     "an amount": (change("entries", to=lambda entries: [dearer(each) for each in entries]), "is not the one before"),
     "no entries": (change("entries", to=lambda _: []), "entry [12] is missing"),
     "entries in another order": (change("entries", to=lambda entries: entries[::-1]), "in the place of entry"),
+    "an amount without end": (change("entries", to=lambda entries: [uncounted(each) for each in entries]), "no whole number"),
     "the signature": (change("root", "signature", to=lambda text: "AAAA" + text[4:]), "signature of root 2 is wrong"),
     "no signature": (change("root", "signature", to=lambda _: ""), "signature of root 2 is wrong"),
     "the root": (
@@ -264,7 +272,7 @@ def run(module, monkeypatch, client, *arguments):
 
 
 def test_the_program_says_what_is_proven_and_saves_what_proves_more(
-    module, bobs_client, statements, monkeypatch, capsys, tmp_path
+    module, bob, bobs_client, statements, monkeypatch, capsys, tmp_path
 ):
     saved = str(tmp_path / "saved.json")
     assert run(module, monkeypatch, bobs_client, statements[0], "https://gateway.example.com", "--save", saved) == 0
@@ -273,8 +281,12 @@ def test_the_program_says_what_is_proven_and_saves_what_proves_more(
     assert "\nNot proven:\n- That each charge was right" in words
     assert "use --keys" in words
     assert {"account", "head", "root", "inclusion", "keys"} == json.loads(Path(saved).read_text()).keys()
-    assert run(module, monkeypatch, bobs_client, saved, "https://gateway.example.com", "--keys", saved) == 0
+    head = json.loads(Path(saved).read_text())["head"]
+    factories.credit(bob, 5)
+    options = ("--keys", saved, "--save", saved)
+    assert run(module, monkeypatch, bobs_client, saved, "https://gateway.example.com", *options) == 0
     assert "use --keys" not in capsys.readouterr().out
+    assert json.loads(Path(saved).read_text())["head"]["entry"] == head["entry"] + 1
 
 
 def test_the_program_ends_with_1_for_another_ledger_and_2_for_no_statement(
@@ -290,6 +302,38 @@ def test_the_program_ends_with_1_for_another_ledger_and_2_for_no_statement(
     for given in (*(str(tmp_path / name) for name in names), "3:", "0:" + "0" * 64, "x:" + "0" * 64, "3:" + "g" * 64):
         assert run(module, monkeypatch, bobs_client, given, url) == 2
         assert "Cannot verify" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_not_said_to_be_another_ledger(module, bobs_client, statements, monkeypatch, capsys, tmp_path):
+    told = Path(statements[0]).read_text()
+    files = {
+        "decimal commas of a spreadsheet": told.replace("-0.007000001", '"-0,007000001"'),
+        "an endless amount": told.replace("-0.007000001", "Infinity"),
+        "a field without end": told.replace("-0.007000001", "9" * 200_000),
+        "a list": "[" * 100_000,
+        "JSON without end": "{" + '"a":[' * 100_000,
+        "two different lines of an entry": told + told.partition("\n")[2].replace("-0.007000001", "-0.007000002"),
+    }
+    for what, text in files.items():
+        (tmp_path / what).write_text(text)
+        assert run(module, monkeypatch, bobs_client, str(tmp_path / what), "https://gateway.example.com") == 2, what
+        assert "Cannot verify" in capsys.readouterr().err
+    options = ("https://gateway.example.com", "--save", str(tmp_path / "none" / "proof.json"))
+    assert run(module, monkeypatch, bobs_client, statements[0], *options) == 2
+
+
+def test_a_reply_that_ends_early_is_not_said_to_be_another_ledger(module, bobs_client, statements, monkeypatch):
+    def end_early(*values, **options):
+        raise IncompleteRead(b"")
+
+    monkeypatch.setattr(module, "check", end_early)
+    assert run(module, monkeypatch, bobs_client, statements[0], "https://gateway.example.com") == 2
+
+
+def test_a_file_that_repeats_its_lines_is_proven(module, bobs_client, statements):
+    path = Path(statements[0])
+    path.write_text(path.read_text() + path.read_text().partition("\n")[2])
+    assert any("of the 3 lines of your file" in line for line in check(module, bobs_client, statements[0])[0])
 
 
 def test_an_account_that_is_not_signed_yet_is_proven_by_its_chain_alone(module, bob, bobs_client):
