@@ -77,7 +77,7 @@ class LedgerPageSerializer(serializers.Serializer[Any]):
 @dataclass(frozen=True)
 class ProofParts:
     account: Account
-    head: bytes | None
+    head: tuple[int, bytes | None]  # number and hash
     root: LedgerRoot | None
     inclusion: Inclusion | None
     entries: list[RecordedEntry]
@@ -136,10 +136,11 @@ class LedgerProofSerializer(serializers.Serializer[ProofParts]):
     roots = LedgerRootSerializer(many=True, help_text="The roots after `afterRoot`, in their order.")
 
     def to_representation(self, parts: ProofParts) -> dict[str, Any]:
+        last_seq, last_hash = parts.head
         represent_root, represent_entry = LedgerRootSerializer().to_representation, LedgerRecordSerializer().to_representation
         return {
             "account": str(parts.account.pk),
-            "head": {"entry": parts.account.last_seq, "hash": parts.head.hex()} if parts.head else None,
+            "head": {"entry": last_seq, "hash": last_hash.hex()} if last_hash else None,
             "root": represent_root(parts.root) if parts.root else None,
             "inclusion": LedgerInclusionSerializer().to_representation(parts.inclusion) if parts.inclusion else None,
             "entries": [represent_entry(entry) for entry in parts.entries],

@@ -142,7 +142,8 @@ class ProofView(FilteredView):
     def get(self, request: Request) -> Response:
         account, selected = _account(request), self.select(ProofSelection())
         last = LedgerRoot.objects.order_by("-number").first()
-        _require("afterEntry", selected.after_entry, account.last_seq, "the last entry")
+        head = last_seq, _ = chain.read_last(account.pk)  # after the root, or it might include a later entry
+        _require("afterEntry", selected.after_entry, last_seq, "the last entry")
         for name, number in (("afterRoot", selected.after_root), ("root", selected.root)):
             _require(name, number, last.number if last else 0, "the last root")
         root = LedgerRoot.objects.get(pk=selected.root) if selected.root else last
@@ -152,8 +153,7 @@ class ProofView(FilteredView):
                 LedgerRoot.objects.filter(number__gt=selected.after_root).order_by("number").defer("parts")[: selected.limit]
             )
         if selected.after_entry is not None:
-            entries = chain.read_between(account.pk, selected.after_entry, account.last_seq, limit=selected.limit)
-        head = chain.read_hash(account.pk, account.last_seq)
+            entries = chain.read_between(account.pk, selected.after_entry, last_seq, limit=selected.limit)
         parts = ProofParts(account, head, root, inclusion.find(account.pk, root) if root else None, entries, list(roots))
         return Response(LedgerProofSerializer(parts).data)
 

@@ -29,7 +29,7 @@ def read_between(account_id: UUID, seq: int, last_seq: int, *, limit: int) -> li
     return [RecordedEntry(*row) for row in cell.execute(sql, [account_id, seq, last_seq, limit])]
 
 
-def read_hash(account_id: UUID, seq: int) -> bytes | None:
-    """Return the hash of an entry, or None if there is none."""
-    rows = cell.execute("SELECT hash FROM billing_ledgerentry WHERE account_id = %s AND seq = %s", [account_id, seq])
-    return rows[0][0] if rows else None
+def read_last(account_id: UUID) -> tuple[int, bytes | None]:
+    """Return number and hash of the account's last entry; 0 and None if it has none."""
+    sql = "SELECT seq, hash FROM billing_ledgerentry WHERE account_id = %s ORDER BY seq DESC LIMIT 1"
+    return next(iter(cell.execute(sql, [account_id])), (0, None))

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from billing import views
 from billing.models import LedgerRoot
 from billing.proof import roots
 from gateway_project.db import pool
@@ -35,6 +36,19 @@ def test_the_proof_has_the_head_the_latest_root_and_what_includes_the_account(bo
     assert proof["root"]["statement"] == LedgerRoot.objects.get(pk=3).statement
     assert (proof["inclusion"]["entry"], proof["inclusion"]["hash"]) == (36, bob.entries.get(seq=36).hash.hex())
     assert (proof["entries"], proof["roots"]) == ([], [])
+
+
+def test_the_head_is_never_before_the_entry_that_the_root_includes(bob, bobs_client, signed, monkeypatch):
+    select = views.ProofView.select
+
+    def book_meanwhile(view, selection):  # when the account is read already
+        factories.credit(bob, 5)
+        roots.sign_hour(pool.database_time() + timedelta(hours=3))
+        return select(view, selection)
+
+    monkeypatch.setattr(views.ProofView, "select", book_meanwhile)
+    proof = bobs_client.get(PROOF).json()
+    assert proof["head"]["entry"] == proof["inclusion"]["entry"] == 39
 
 
 def test_a_root_is_named_by_its_number(bobs_client, signed):
