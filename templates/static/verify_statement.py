@@ -73,13 +73,14 @@ def save(path: str, now: dict[str, Any], keys: dict[str, Any]) -> None:
 
 
 class Witness:
-    """Hashes of entries by their numbers, lines of a CSV file, and perhaps a root."""
+    """Hashes of entries by their numbers, lines of a CSV file, and perhaps a root and how it includes the ledger."""
 
     def __init__(self) -> None:
         self.hashes: dict[int, str] = {}
         self.rows: dict[int, dict[str, str]] = {}
         self.account: str | None = None
         self.root: dict[str, Any] | None = None
+        self.inclusion: dict[str, Any] | None = None
 
 
 def read_witness(given: str) -> Witness:
@@ -89,7 +90,7 @@ def read_witness(given: str) -> Witness:
         witness.hashes[int(entry)] = given_hash
     elif (text := read(given)).lstrip().startswith("{"):
         saved = json.loads(text)
-        witness.account, witness.root = saved["account"], saved["root"]
+        witness.account, witness.root, witness.inclusion = saved["account"], saved["root"], saved["inclusion"]
         witness.hashes = {each["entry"]: each["hash"] for each in (saved["inclusion"], saved["head"]) if each}
     else:
         for row in csv.DictReader(io.StringIO(text)):
@@ -141,6 +142,7 @@ def check(witness: Witness, now: dict[str, Any], fetch: Fetch, keys: dict[str, A
     last = now["head"]["entry"] if now["head"] else 0
     if last < max(witness.hashes):
         raise NotProven(f"the ledger ends with entry {last}. You have entry {max(witness.hashes)}: the end was cut off")
+    check_kept(witness, now)
     found, balance = follow(witness, now, fetch)
     proven = [
         f"Entries {min(witness.hashes)} to {last} follow each other. The {len(witness.hashes)} that you have are unchanged.",
@@ -214,6 +216,17 @@ def nanos(text: str) -> int:
 
 
 # --- Signed roots -------------------------------------------------------------------------------------------------
+
+
+def check_kept(witness: Witness, now: dict[str, Any]) -> None:
+    """Check that the root that you have, and how it includes the ledger, is not taken back: a ledger keeps its place."""
+    if not witness.root:
+        return
+    if not now["root"]:
+        raise NotProven(f"there is no root. You have root {witness.root['number']}")
+    yours, latest = witness.inclusion, now["inclusion"]
+    if yours and (not latest or latest["leaf"] != yours["leaf"] or latest["entry"] < yours["entry"]):
+        raise NotProven(f"root {now['root']['number']} does not include the ledger as root {witness.root['number']} did")
 
 
 def check_root(

@@ -226,7 +226,7 @@ FORGED = {
     "the path": (change("inclusion", "path", to=lambda path: [flipped(each) for each in path]), "does not include the ledger"),
     "a short path": (change("inclusion", "path", to=lambda path: path[:-1]), "too short|does not include"),
     "a long path": (change("inclusion", "path", to=lambda path: [*path, "00" * 32]), "too long|does not include"),
-    "the place": (change("inclusion", "leaf", to=lambda _: 10**9), "outside"),
+    "the place": (change("inclusion", "leaf", to=lambda _: 10**9), "outside|as root 1 did"),
     "another entry": (change("inclusion", "entry", to=lambda _: 5), "does not include the ledger"),
     "the account": (change("account", to=lambda _: "x"), "in the place of entry|is of the account"),
 }
@@ -237,6 +237,20 @@ def test_a_forged_proof_proves_nothing(module, bobs_client, statements, subtests
         for statement in statements:
             with subtests.test(f"{what}, {statement[-10:]}"), pytest.raises(module.NotProven, match=words):
                 check(module, bobs_client, statement, forging(bobs_client, forge))
+
+
+TAKEN_BACK = {
+    "the root": (change("root", to=lambda _: None), "there is no root. You have root 1"),
+    "that it includes the ledger": (change("inclusion", to=lambda _: None), "does not include the ledger as root 1 did"),
+    "the entry that it includes": (change("inclusion", "entry", to=lambda _: 2), "does not include the ledger as root 1 did"),
+    "the place of the ledger": (change("inclusion", "leaf", to=lambda leaf: leaf + 1), "does not include the ledger as root 1"),
+}
+
+
+def test_what_a_root_that_is_kept_said_is_not_taken_back(module, bobs_client, statements, subtests):
+    for what, (forge, words) in TAKEN_BACK.items():
+        with subtests.test(what), pytest.raises(module.NotProven, match=words):
+            check(module, bobs_client, statements[1], forging(bobs_client, forge))
 
 
 def test_a_key_under_the_id_of_another_verifies_nothing(module, bobs_client, statements):
