@@ -87,6 +87,8 @@ def read_witness(given: str) -> Witness:
     witness = Witness()
     if not os.path.exists(given):
         entry, _, given_hash = given.partition(":")
+        if not entry.isdecimal():
+            raise ValueError(f"{given} is no file, and not ENTRY:HASH")
         witness.hashes[int(entry)] = given_hash
     elif (text := read(given)).lstrip().startswith("{"):
         saved = json.loads(text)

@@ -316,6 +316,8 @@ def test_the_program_ends_with_1_for_another_ledger_and_2_for_no_statement(
     for given in (*(str(tmp_path / name) for name in names), "3:", "0:" + "0" * 64, "x:" + "0" * 64, "3:" + "g" * 64):
         assert run(module, monkeypatch, bobs_client, given, url) == 2
         assert "Cannot verify" in capsys.readouterr().err
+    assert run(module, monkeypatch, bobs_client, "none.csv", url) == 2
+    assert "none.csv is no file, and not ENTRY:HASH" in capsys.readouterr().err
 
 
 def test_what_cannot_be_read_is_not_said_to_be_another_ledger(module, bobs_client, statements, monkeypatch, capsys, tmp_path):
