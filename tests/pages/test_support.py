@@ -663,7 +663,7 @@ _SHOWN_ELSEWHERE |= {"EmailChoice", "AccountClosing", "AccountExport", "ExportPa
 _SHOWN_ELSEWHERE.add("InvoiceFile")  # the PDF of a payment, as it was issued
 _SHOWN_ELSEWHERE.add("AddressChange")  # the activity log says who changed an address
 _READ_BY_THE_AUDIT = {"ManualEntry", "MembershipChange", "AuditedDay", "AuditedLedger", "ArchivedDay"}
-_READ_BY_CALLERS = {"StoredResponse"}
+_READ_BY_CALLERS = {"StoredResponse", "LedgerRoot", "LedgerHead", "LedgerLeaf", "RootKey"}  # the proof of the ledger
 
 
 def test_every_model_is_in_the_admin():

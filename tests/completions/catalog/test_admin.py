@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
-from billing.models import User
+from billing.models import Hold, User
 from completions.catalog import lookup
 from completions.models import Completion, LanguageModel, Price, Provider, RoutableAlias, Route, UpstreamList
 from gateway_project import secretbox
@@ -48,6 +48,16 @@ def shed() -> Provider:
 @pytest.fixture
 def completion(alice, echo_model) -> Completion:
     key, _ = factories.make_key(alice)
+    at = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+    Hold.objects.create(
+        reference="chatcmpl-1",
+        account=alice,
+        amount_nanos=20_000,
+        state=Hold.State.SETTLED,
+        settled_nanos=9_000,
+        expires_at=at,
+        resolved_at=at,
+    )
     return Completion.objects.create(
         id="chatcmpl-1",
         account=alice,
@@ -63,7 +73,7 @@ def completion(alice, echo_model) -> Completion:
         cached_tokens=0,
         completion_tokens=5,
         cost_nanos=9_000,
-        finished_at=datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC),
+        finished_at=at,
     )
 
 

@@ -108,4 +108,4 @@ def test_audio_is_in_the_list_of_models_and_on_the_page(api: Any, sound: Languag
     shown = " ".join(
         re.sub(r"<[^>]+>", " ", Client().get("/models/acme/sound", HTTP_ACCEPT="text/html").content.decode()).split()
     )
-    assert re.search(r"Audio input\W+\$?40\.00", shown), shown
+    assert re.search(r"Audio input per million tokens Standard \$3\.00 \$15\.00 \$40\.00", shown), shown
