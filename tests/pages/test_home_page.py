@@ -100,19 +100,23 @@ def test_dead_letters_are_counted_by_host(superuser, db):
 
 
 def test_spending_and_requests_are_compared_with_yesterday_and_last_week(superuser, caller):
-    ended(cost_nanos=1_234_567_890)
+    hour = ended(cost_nanos=1_234_567_890)
     ended(24, cost_nanos=70_000_000_000, completions=3_600)
     ended(24 * 7, completions=7_200)
-    now = pool.database_time()
     assert re.match(r"Spending \$1\.23(46)? \$1\.23456789 Yesterday \$\d+\.\d\d(\d\d)? ", panel(superuser, "spending"))
+    since = passed_seconds(hour)
     shown = panel(superuser, "requests").replace(",", "")
+    until = passed_seconds(hour)
     found = re.match(r"Requests that ran 1 Yesterday (\d+) .*?Last week (\d+)", shown)
     assert found
     yesterday, last_week = map(int, found.groups())
-    # Of an hour, the share until this minute.
-    share = now.minute * 60 + now.second
-    assert share <= yesterday <= share + 60
-    assert 2 * share <= last_week <= 2 * (share + 60)
+    # Of an hour, the share until this second.
+    assert since <= yesterday <= until
+    assert 2 * since <= last_week <= 2 * until
+
+
+def passed_seconds(hour):
+    return min(int((pool.database_time() - hour).total_seconds()), 3_600)
 
 
 def test_failed_requests_are_counted_as_on_the_status_page(superuser, caller):
