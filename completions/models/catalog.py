@@ -275,6 +275,11 @@ class LanguageModel(models.Model):
         """Whether a completion that names the model is served. Needs ``with_price_and_routes``, as ``obstacles`` does."""
         return next(self.obstacles(), None) is None
 
+    @property
+    def is_echo(self) -> bool:
+        """Whether the built-in echo alone answers. Needs ``with_price_and_routes``."""
+        return {route.provider.kind for route in self.enabled_routes} == {Provider.Kind.ECHO}
+
     def obstacles(self) -> Iterator[Obstacle]:
         """Yield every reason why the model is not available."""
         if not self.is_enabled:

@@ -46,7 +46,6 @@ def first_request(request: HttpRequest, account: Account) -> HttpResponse:
     """Show what the button does; a POST does it. One that is sent again sends with the key that is there."""
     form, listing = FirstRequestForm(account, request.POST or None), _choose_model()
     context: dict[str, Any] = {"form": form, "prompt": PROMPT, "listing": listing, "api_url": hosts.api_url(request)}
-    context["is_echo"] = listing is not None and _is_echo(listing)
     if request.method == "POST" and listing and form.is_valid():
         try:
             made = completion.find_or_make_key(request, account, KEY_NAME, makes_another=True)
@@ -54,8 +53,9 @@ def first_request(request: HttpRequest, account: Account) -> HttpResponse:
             form.add_error(None, refusal.message)
         else:
             assert made is not None
-            context |= {"key": made[0], "secret": made[1], "streams": form.cleaned_data["streams"]}
-            context |= {} if form.cleaned_data["streams"] else _reply(request, account, made[0], listing)
+            (key, secret), streams = made, form.cleaned_data["streams"]
+            reply = {} if streams else _reply(request, account, key, listing)
+            context |= {"key": key, "secret": secret, "streams": streams, **reply}
     return render(request, "completions/first_request.html", context)
 
 
@@ -83,8 +83,4 @@ def _choose_model() -> Listing | None:
     """Return the cheapest model that chats and can be called now: the echo only where there is no other."""
     found = lookup.list_models(available=True)
     chats = [each for each in found if each.model.kind == ModelKind.CHAT and not each.alias]
-    return min(chats, key=lambda each: (_is_echo(each), each.price.output_nanos), default=None)
-
-
-def _is_echo(listing: Listing) -> bool:
-    return all(route.provider.kind == "echo" for route in listing.model.enabled_routes)
+    return min(chats, key=lambda each: (each.model.is_echo, each.price.output_nanos), default=None)

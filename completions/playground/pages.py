@@ -22,12 +22,12 @@ from keys import acts
 from keys.authentication import Caller
 
 _REVOKED = "The Playground key was revoked or has expired. Select this to create a new one."
-_EXAMPLES = (
+_EXAMPLE_PROMPTS = (
     "Explain a hash table in two sentences.",
     "Write a haiku about a Monday morning.",
     "Which three questions should I ask before I choose a database?",
 )
-_EXAMPLE = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
+_EXAMPLE_REQUEST = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
 
 
 @form_page(Permission.SEND_REQUESTS)
@@ -108,10 +108,10 @@ def _page(
         "reply": reply,
         "asked": prompt if reply and not reply.error else "",
         "turns": turns,
-        "request_json": json.dumps(fields or _EXAMPLE, indent=2, ensure_ascii=False),
+        "request_json": json.dumps(fields or _EXAMPLE_REQUEST, indent=2, ensure_ascii=False),
         "api_url": hosts.api_url(request),
         "key_name": completion.KEY_NAME,
-        "examples": _EXAMPLES,
+        "examples": _EXAMPLE_PROMPTS,
         "needs_key": "makes_key" in form.errors,
     }
     return render(request, "completions/playground.html", context, status=status)

@@ -144,10 +144,9 @@ class Facts:
         """EXAMPLE_PROMPT with its exact cost at the example's model. Of the echo the reply is known, too."""
         if (listed := self.models.get(self.example)) is None:
             return None
-        is_echo = all(route.provider.kind == "echo" for route in listed.model.enabled_routes)
-        usage = Usage(*(_ECHO_TOKENS if is_echo else _TYPICAL_TOKENS))
+        usage = Usage(*(_ECHO_TOKENS if listed.model.is_echo else _TYPICAL_TOKENS))
         cost = dollars.format_usd(listed.price.sheet.cost_nanos(usage))
-        return {"listed": listed, "usage": usage, "cost": cost, "prompt": EXAMPLE_PROMPT, "is_echo": is_echo}
+        return {"listed": listed, "usage": usage, "cost": cost, "prompt": EXAMPLE_PROMPT}
 
     @property
     def most_used(self) -> list[ListedModel]:

@@ -1,4 +1,4 @@
-"""The API reference at /docs/reference, made from the OpenAPI description. Each operation has a page, a search finds fields."""
+"""The API reference at /docs/reference, made from the OpenAPI description. Each operation has a page; a search finds fields."""
 
 import json
 import re
