@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from playwright.sync_api import expect
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest
 from completions import tasks
@@ -14,6 +15,7 @@ from gateway_project.monitoring.models import Process, TaskRun
 from keys.models import RefusalCount
 from rankings.models import SourceState
 from tests import factories, usage
+from tests.browser import sign_in
 from tests.pages.conftest import make_staff, owner_of, signed_in
 from tests.pages.desk_pages import home, panel, words
 from tests.rankings.streams import streamed
@@ -61,6 +63,16 @@ def test_a_home_page_without_work_says_so(db, superuser):
     approver = signed_in(make_staff("approver@example.org", ["billing.view_creditrequest"]))
     assert "Nothing needs attention." in words(home(approver))
     assert "Nothing needs attention." not in words(home(superuser))
+
+
+def test_a_part_without_panels_has_no_heading(open_page, transactional_db):
+    make_staff("reader@example.org", ["completions.view_completionhour"])
+    page = open_page()
+    sign_in(page, "reader@example.org", "/admin/")
+    expect(page.get_by_text("Nothing needs attention.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Today so far")).to_be_visible()
+    expect(page.get_by_role("heading", name="Good to know")).to_be_hidden()
+    expect(page.get_by_text("Checked, with nothing to do")).to_be_hidden()
 
 
 def test_what_waits_is_named_with_its_age_and_leads_to_where_it_is_decided(superuser, alice):
