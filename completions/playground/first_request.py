@@ -20,6 +20,7 @@ from completions.catalog.lookup import Listing
 from completions.models import ModelKind
 from completions.playground import completion
 from gateway_project import errors
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 from keys import acts
 from keys.authentication import Caller
@@ -46,6 +47,7 @@ def first_request(request: HttpRequest, account: Account) -> HttpResponse:
     """Show what the button does; a POST does it. One that is sent again sends with the key that is there."""
     form, listing = FirstRequestForm(account, request.POST or None), _choose_model()
     context: dict[str, Any] = {"form": form, "prompt": PROMPT, "listing": listing, "api_url": hosts.api_url(request)}
+    context["limit"] = dollars.format_cents(completion.LIMIT_CENTS)
     if request.method == "POST" and listing and form.is_valid():
         try:
             made = completion.find_or_make_key(request, account, KEY_NAME, makes_another=True)

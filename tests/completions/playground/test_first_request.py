@@ -48,6 +48,7 @@ def secrets(reply):
 def test_to_look_at_the_page_makes_nothing(owner):
     page = text(owner.get(PATH))
     assert "We send “Say hello in three languages.” to Echo" in page
+    assert "can spend $5.00 per month" in page
     assert "Create a key and send the request" in page
     assert not ApiKey.objects.exists()
     assert not Completion.objects.exists()
