@@ -118,7 +118,7 @@ def _proposals(now: datetime) -> Content:
 
 
 def _incidents(now: datetime) -> Content:
-    found = Incident.objects.filter(ended_at=None)
+    found = Incident.objects.filter(began_at__lte=now, ended_at=None)
     return panels.read_waiting(
         found, "began_at", "incident on the status page is open", "incidents on the status page are open"
     )

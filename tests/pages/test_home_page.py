@@ -99,6 +99,7 @@ def test_a_refused_provider_key_an_overdue_hold_and_an_open_incident_need_somebo
     now = pool.database_time()
     Provider.objects.filter(pk="acme").update(refused_key=provider.key_fingerprint, key_refused_at=now)
     Incident.objects.create(title="Slow replies")
+    Incident.objects.create(title="Upgrade", impact="maintenance", began_at=now + timedelta(days=1))
     usage.place(alice, 1_000, reference="chatcmpl-1", expires_at=now - timedelta(hours=1))
     assert panel(superuser, "provider-keys").startswith("Refused provider keys 1 provider refused our key acme 0")
     assert "1 incident on the status page is open Slow replies" in panel(superuser, "incidents")
