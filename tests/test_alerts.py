@@ -62,7 +62,7 @@ FAULTS = {
     "DeadLetters": ({'gateway_dead_letters{host="a"}': "0x80 1x40"}, 2),
     "FactsMissing": ({"gateway_database_up": "1x80 0x40"}, 7),
     "LedgerNotSigned": ({"gateway_ledger_signed_timestamp_seconds": "-300000x120"}, 5),
-    "RootsNotSigned": ({'gateway_task_timestamp_seconds{task="billing.tasks.sign_ledger"}': "-100000x120"}, 20),
+    "RootsNotSigned": ({'gateway_task_timestamp_seconds{task="billing.tasks.sign_ledger"}': "-100000x120"}, 5),
     "DetailsNotArchived": ({"gateway_archive_lag_days": "3x120"}, 5),
     "OutboxWaits": ({'gateway_outbox_waiting{host="a"}': "0x80 1x40"}, 2),
     "NotReady": ({'gateway_requests_total{route="readyz", status="503", instance="a"}': "0x80 0+1x40"}, 2),

@@ -3,9 +3,12 @@
 import json
 import logging
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from django.apps import apps
 
 ACCOUNTS = 1_000
 _EXAMPLE, _FIRST = "example@example.org", "bench@example.org"
@@ -21,6 +24,7 @@ def fill(completions: int, days: int) -> None:
     values = {"example": _make_example(), "first": _make_account(_FIRST)[0], "accounts": ACCOUNTS}
     values |= {"completions": completions, "began": began, "step": step}
     _execute_unguarded(_STATEMENTS.read_text(), values)
+    import_module("billing.migrations.0030_earlier_entries_have_hashes").fill(apps, None)
     execute("VACUUM ANALYZE")
 
 

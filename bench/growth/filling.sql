@@ -13,9 +13,9 @@ UPDATE billing_account SET created_at = %(began)s;
 
 UPDATE completions_price SET effective_from = %(began)s WHERE id IN (SELECT price_id FROM completions_completion);
 
--- Accounts take turns. Of an account one entry in 10,000 is a credit, the others are usage.
+-- Accounts take turns. Of an account one entry in 10,000 is a credit, the others are usage. Hashes are filled later.
 INSERT INTO billing_ledgerentry SELECT (jsonb_populate_record(example, jsonb_build_object(
-    'id', uuidv7(), 'account_id', key.account_id, 'seq', place.seq, 'created_at', place.created_at,
+    'hash', NULL, 'id', uuidv7(), 'account_id', key.account_id, 'seq', place.seq, 'created_at', place.created_at,
     'balance_after_nanos', place.credits * credit.amount_nanos + (place.seq - place.credits) * debit.amount_nanos
 ) || CASE WHEN place.is_credit THEN jsonb_build_object('reference', 'support:' || n) ELSE jsonb_build_object(
     'reference', place.id, 'spender', key.id, 'metadata', debit.metadata || jsonb_build_object('completionId', place.id)
