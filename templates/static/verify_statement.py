@@ -119,7 +119,8 @@ def fetch_from(url: str, key: str) -> Fetch:
 
     def fetch(path: str, **values: int) -> dict[str, Any]:
         query = "&".join(f"{name}={value}" for name, value in values.items())
-        request = Request(f"{url}{path}?{query}", headers={"Authorization": f"Bearer {key}"})  # noqa: S310
+        request = Request(f"{url}{path}?{query}")  # noqa: S310
+        request.add_unredirected_header("Authorization", f"Bearer {key}")  # another address is not shown the key
         for _ in range(100):
             try:
                 with urlopen(request, timeout=60) as reply:  # noqa: S310  of the address that was given

@@ -21,6 +21,7 @@ from tests.billing.ledger_entries import spend
 from tests.billing.proof import script
 from tests.billing.proof.script import KEYS, PROOF, fetching, save_csv, save_proof
 from tests.conftest import client_for
+from tests.document_server import reply, serving
 
 HOUR = timedelta(hours=1)
 # Public keys, messages and signatures of RFC 8032, section 7.1.
@@ -360,3 +361,12 @@ def test_an_account_that_is_not_signed_yet_is_proven_by_its_chain_alone(module, 
     assert any("no root includes it yet" in line for line in open_)
     assert LedgerRoot.objects.count() == 0
     assert client_for(None).get(KEYS).json() == {"keys": []}
+
+
+def test_the_key_is_shown_to_the_gateway_alone(module):
+    with serving() as gateway, serving() as other:
+        gateway.will(reply(status=302, Location=f"{other.origin}/"))
+        other.will(reply("{}"))
+        assert module.fetch_from(gateway.origin, "a-secret")(PROOF, root=1) == {}
+    assert gateway.received[0].headers["authorization"] == "Bearer a-secret"
+    assert "authorization" not in other.received[0].headers
