@@ -147,14 +147,13 @@ class ProofView(FilteredView):
         for name, number in (("afterRoot", selected.after_root), ("root", selected.root)):
             _require(name, number, last.number if last else 0, "the last root")
         root = LedgerRoot.objects.get(pk=selected.root) if selected.root else last
-        roots, entries = LedgerRoot.objects.none(), list[chain.RecordedEntry]()
+        roots, entries = list[LedgerRoot](), list[chain.RecordedEntry]()
         if selected.after_root is not None:
-            roots = (
-                LedgerRoot.objects.filter(number__gt=selected.after_root).order_by("number").defer("parts")[: selected.limit]
-            )
+            after = LedgerRoot.objects.filter(number__gt=selected.after_root).order_by("number")
+            roots = list(after.defer("parts")[: selected.limit])
         if selected.after_entry is not None:
             entries = chain.read_between(account.pk, selected.after_entry, last_seq, limit=selected.limit)
-        parts = ProofParts(account, head, root, inclusion.find(account.pk, root) if root else None, entries, list(roots))
+        parts = ProofParts(account, head, root, inclusion.find(account.pk, root) if root else None, entries, roots)
         return Response(LedgerProofSerializer(parts).data)
 
 
