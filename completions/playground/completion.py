@@ -100,6 +100,11 @@ def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpRe
     return _post(request, caller=caller, sent=sent)
 
 
+def balance_after(account: Account, completion_id: str) -> int | None:
+    """Return the balance after a completion, in nanodollars; None if it was not charged."""
+    return account.entries.filter(reference=completion_id).values_list("balance_after_nanos", flat=True).first()
+
+
 @dataclass(frozen=True)
 class Reply:
     """A whole reply, or why there is none. ``cost_nanos``: None where it is not known."""

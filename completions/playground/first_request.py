@@ -63,8 +63,7 @@ def first_request(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _reply(request: HttpRequest, account: Account, key: ApiKey, listing: Listing) -> dict[str, Any]:
     reply = completion.read(completion.send(request, Caller(key.pk, account.pk), _fields(listing)))
-    left = account.entries.filter(reference=reply.completion_id).values_list("balance_after_nanos", flat=True)
-    return {"reply": reply, "left_nanos": left.first()}
+    return {"reply": reply, "left_nanos": completion.balance_after(account, reply.completion_id)}
 
 
 @act_page(Permission.SEND_REQUESTS)

@@ -55,14 +55,14 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
 @plain_page()
 def show_charge(request: HttpRequest, account: Account, completion_id: str) -> HttpResponse:
     """Tell what a completion was charged, as JSON: a stopped reply may be charged when its provider has finished it."""
-    completion = get_object_or_404(Completion, account=account, pk=completion_id)
-    charge: dict[str, Any] = {"isSettled": completion.settlement is not None}
-    if completion.settlement is not None:
-        charge["costInDollars"] = dollars.format_plain(completion.cost_nanos or 0)
-        charge["promptTokens"] = completion.prompt_tokens
-        charge["completionTokens"] = completion.completion_tokens
-        left = account.entries.filter(reference=completion_id).values_list("balance_after_nanos", flat=True).first()
-        charge["balanceInDollars"] = dollars.format_plain(account.balance_nanos if left is None else left)
+    sent = get_object_or_404(Completion, account=account, pk=completion_id)
+    charge: dict[str, Any] = {"isSettled": sent.settlement is not None}
+    if sent.settlement is not None:
+        charge["costInDollars"] = dollars.format_plain(sent.cost_nanos or 0)
+        charge["promptTokens"] = sent.prompt_tokens
+        charge["completionTokens"] = sent.completion_tokens
+        left_nanos = completion.balance_after(account, completion_id)
+        charge["balanceInDollars"] = dollars.format_plain(account.balance_nanos if left_nanos is None else left_nanos)
     return JsonResponse(charge)
 
 
