@@ -5,8 +5,7 @@
 DIRECTORY has the programs of a PostgreSQL that has Citus: ``pg_config --bindir``. A coordinator with the first cell, two
 workers with a cell each, all on loopback, and one web process. Measured are completions by 8 and by 64 clients, and the
 processor time of all PostgreSQLs. Then, under load, a cell moves to the other worker, an account with many entries moves to the
-other cell, and a worker is killed and started again. In between, the ledger of all cells is audited. The table goes to
-docs/scaling.md.
+other cell, and a worker is killed and started again. At the end the ledger is audited. The figures go to docs/scaling.md.
 """
 
 import re
@@ -47,16 +46,14 @@ def main() -> None:
         started(programs, _SETTINGS, "coordinator", "worker1", "worker2") as servers,
         gateway(servers, has_citus=True) as served,
     ):
-        lines = ["| | one PostgreSQL | cells on Citus |", "| --- | --- | --- |"]
+        lines = ["| Clients | Where | Replies per second | CPU each, µs | Log each, KB |", "| --- | --- | --- | --- | --- |"]
+        lines += [f"| {clients} | one PostgreSQL | {each} |" for clients, each in alone.items()]
         for cell, clients in product((1, CELLS[0]), CLIENTS):
             lines.append(_compared(cell, clients, alone[clients], served.measure(cell, clients, seconds)))
-        for what, figure in _tries(served, seconds):
-            lines.append(f"| {what} | | {figure} |")
-            run.write_line(lines[-1])
+        lines += ["", *(f"- {what}: {figure}" for what, figure in _tries(served, seconds))]
         [versions] = execute(servers[0], "SELECT citus_version(), version()")
         named = " and ".join(re.sub(" on .*", "", version) for version in versions)
-        before = PAGE.read_text().partition(_MARK)[0]
-        PAGE.write_text(before + _MARK + "\n".join([f"{named}.", "", *lines]) + "\n")
+        PAGE.write_text(PAGE.read_text().partition(_MARK)[0] + _MARK + "\n".join([f"{named}.", "", *lines]) + "\n")
 
 
 # --- Servers ----------------------------------------------------------------------------------------------------------
@@ -105,7 +102,7 @@ class Figures:
     wal_kb: float
 
     def __str__(self) -> str:
-        return f"{self.per_second:.0f} a second; each {self.cpu_us:.0f} µs of CPU, {self.wal_kb:.1f} KB of write-ahead log"
+        return f"{self.per_second:.0f} | {self.cpu_us:.0f} | {self.wal_kb:.1f}"
 
 
 @dataclass
@@ -207,19 +204,17 @@ def _measured_alone(programs: Path, seconds: float) -> dict[int, Figures]:
 
 
 def _compared(cell: int, clients: int, alone: Figures, figures: Figures) -> str:
-    where = "in the first cell, on the coordinator" if cell == 1 else "in a cell on a worker"
+    where = "coordinator" if cell == 1 else "worker"
     rate, cpu = figures.per_second / alone.per_second, figures.cpu_us / alone.cpu_us
-    return f"| {clients} clients {where} | {alone} | {figures}: {rate:.2f} of the rate, {cpu:.1f} times the CPU |"
+    return f"| {clients} | {where}: {rate:.2f} of the rate, {cpu:.1f} times the CPU | {figures} |"
 
 
 def _tries(gateway: Gateway, seconds: float) -> Iterator[tuple[str, str]]:
     """Yield what is tried, with what came of it."""
-    yield "audit", gateway.audit()
-    yield "a cell moves to the other worker under load", _move_cell(gateway, seconds)
-    yield "an account moves to a cell on the other worker under its load", _move_account(gateway, seconds)
-    yield "audit", gateway.audit()
-    yield "the worker of a cell is killed, two cells loaded", _kill(gateway, 2 * seconds)
-    yield "audit", gateway.audit()
+    yield "A cell moves to the other worker under load", _move_cell(gateway, seconds)
+    yield "An account moves to a cell on the other worker under its load", _move_account(gateway, seconds)
+    yield "The worker of a cell is killed, two cells loaded", _kill(gateway, 2 * seconds)
+    yield "The audit afterwards", gateway.audit()
 
 
 @dataclass

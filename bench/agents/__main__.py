@@ -44,7 +44,7 @@ def main() -> None:
                 sys.exit(f"{program.name}: {problem}")
         rows = play(servers, installed)
     if chosen == programs.PROGRAMS:
-        page.PAGE.write_text(page.with_table(page.PAGE.read_text(), [*MODELS, ECHO], rows))
+        page.PAGE.write_text(page.with_table(page.PAGE.read_text(), [*MODELS], ECHO, rows))
     if not all(result.startswith(("done", "answers")) for row in rows for result in row[3:]):
         sys.exit("not every task was done")
 

@@ -17,8 +17,13 @@ def block(heading: str) -> str:
     return section.split("```")[1].partition("\n")[2]
 
 
-def with_table(text: str, columns: list[str], rows: list[list[str]]) -> str:
-    """Return the text of a page with another table in place of its own."""
-    head = ["", "Version", "Speaks", *columns]
-    table = "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+def with_table(text: str, models: list[str], echo: str, rows: list[list[str]]) -> str:
+    """Return the text of a page with another table in place of its own. A result of all models is told once."""
+    told = [[*row[:3], row[3] if len({*row[3:-1]}) == 1 else _each(models, row[3:-1]), row[-1]] for row in rows]
+    head = ["", "Version", "Speaks", "Every model", echo]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *told))
     return re.sub(r"(?m)(?:^\|.*\n)+", lambda _: table, text, count=1)
+
+
+def _each(models: list[str], results: list[str]) -> str:
+    return "; ".join(f"{model}: {result}" for model, result in zip(models, results, strict=True))

@@ -29,7 +29,9 @@ def test_programs_are_told_what_the_page_tells_with_the_address_and_the_model_of
 
 def test_another_table_leaves_the_rest_of_the_page():
     text = page.PAGE.read_text()
-    table = "|  | Version | Speaks | Model |\n| --- | --- | --- | --- |\n| Agent | 1.0 | Chat | done |\n"
-    written = page.with_table(text, ["Model"], [["Agent", "1.0", "Chat", "done"]])
+    head = "|  | Version | Speaks | Every model | The echo |\n| --- | --- | --- | --- | --- |\n"
+    table = f"{head}| Agent | 1.0 | Chat | done | answers |\n| Other | 1.0 | Chat | A: done; B: fails | answers |\n"
+    rows = [["Agent", "1.0", "Chat", "done", "done", "answers"], ["Other", "1.0", "Chat", "done", "fails", "answers"]]
+    written = page.with_table(text, ["A", "B"], "The echo", rows)
     assert written.count(table) == 1
     assert written.replace(table, "") == re.sub(r"(?m)(^\|.*\n)+", "", text)

@@ -197,9 +197,13 @@ def outcome(feature: str, language: str, kind: str) -> str:
 
 
 def table() -> str:
-    """Return the table as Markdown: a feature in each row, and each language with each kind of provider in the columns."""
+    """Return the table as Markdown: a feature in each row, and each language with each kind of provider in the columns.
+
+    Features that reach every provider from every language stand before it.
+    """
     columns = [(language, kind) for language in LANGUAGES for kind in MODELS]
     head = [f"{language} to {kind}" for language, kind in columns]
     rows = [[feature, *(outcome(feature, *column) for column in columns)] for feature in FEATURES]
-    lines = [["", *head], ["---"] * (len(head) + 1), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    everywhere = ", ".join(feature for feature, *cells in rows if {*cells} == {YES})
+    lines = [["", *head], ["---"] * (len(head) + 1), *(row for row in rows if {*row[1:]} != {YES})]
+    return f"Everywhere **yes**: {everywhere}.\n\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
