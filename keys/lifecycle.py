@@ -73,6 +73,8 @@ def erase_keys(account: Account) -> None:
     account.management_keys.filter(revoked_at=None).update(revoked_at=Now())
     account.keys.update(name=ERASED, tags=None)
     account.management_keys.update(name=ERASED)
+    account.budgets.filter(ended_at=None).update(ended_at=Now())
+    account.budgets.exclude(tag="").update(tag=ERASED)
     RefusedRequest.objects.filter(key__account=account).delete()
 
 

@@ -1,4 +1,4 @@
-"""API keys with their former secrets, and what each spent on each day."""
+"""API keys with their former secrets, what each spent on each day, and the budgets of runs and months."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -236,3 +236,120 @@ class SpendingDay(OwnedModel):
 
     def __str__(self) -> str:
         return f"{self.key_id} on {self.day}"
+
+
+class Run(OwnedModel):
+    """What the requests of a key that name one ``x-gateway-run`` may spend together, and what they hold and spent.
+
+    Its first request decided the budget and the deadline. Written under the lock of the account. Nothing else here is called a
+    run, but in ``completions.charging`` the earlier and later tries of one request under its Idempotency-Key are.
+    """
+
+    NAME_CHARACTERS_MAX = 100
+
+    kept = Kept("runs", "It stays: a sum of requests, under the id that the caller chose.")
+    key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="runs", db_index=False)
+    name = models.CharField(max_length=NAME_CHARACTERS_MAX, db_collation="C", help_text="The caller's id of it.")
+    budget_nanos = models.BigIntegerField()
+    deadline = models.DateTimeField(null=True, help_text="From then on its requests are refused. Empty: it has none.")
+    spent_nanos = models.BigIntegerField(default=0)
+    held_nanos = models.BigIntegerField(default=0)
+    requests = models.BigIntegerField(default=0, help_text="Those that were admitted.")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            *must_hold(
+                a_run_stays_within_its_budget=Q(spent_nanos__gte=0, held_nanos__gte=0)
+                & Q(budget_nanos__gte=F("spent_nanos") + F("held_nanos")),
+            ),
+            models.UniqueConstraint(fields=["key", "name"], name="a_key_has_one_run_of_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.key_id}"
+
+
+class Budget(OwnedModel):
+    """What an account, its keys with a tag, or the keys that one member created, may spend in each calendar month, UTC.
+
+    ``budgets.monthly`` makes, changes and ends one, under the lock of the account. One that has ended stays, for its months.
+    """
+
+    class Scope(models.TextChoices):
+        ACCOUNT = "ACCOUNT", "the account"
+        TAG = "TAG", "keys with a tag"
+        MEMBER = "MEMBER", "keys that a member created"
+
+    class Action(models.TextChoices):
+        WARN = "WARN", "only warn"
+        STOP = "STOP", "refuse requests"
+
+    kept = Kept("budgets", "It ends, without its tag.")
+    id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="budgets", db_index=False)
+    scope = models.CharField(max_length=10, choices=Scope.choices)
+    tag = models.CharField(max_length=TAG_CHARACTERS_MAX, blank=True, help_text="Of keys. Empty: it is not about a tag.")
+    member = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+", help_text="Who created the keys.")
+    amount_cents = models.BigIntegerField()
+    action = models.CharField(max_length=10, choices=Action.choices)
+    created_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True, help_text="Since when nothing counts on it. Empty: it is in force.")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            *must_hold(
+                a_budget_is_of_one_scope=Q(scope="ACCOUNT", tag="", member=None)
+                | Q(scope="TAG", member=None) & ~Q(tag="")
+                | Q(scope="MEMBER", tag="", member__isnull=False),
+                a_budget_is_a_positive_amount=Q(amount_cents__gte=1, amount_cents__lte=money.CENTS_MAX),
+                a_budget_warns_or_stops=Q(action__in=("WARN", "STOP")),
+            ),
+            models.UniqueConstraint(
+                fields=["account", "scope", "tag", "member"],
+                condition=Q(ended_at__isnull=True),
+                nulls_distinct=False,
+                name="a_scope_has_one_budget",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        of_what = self.tag or self.member or ""
+        return f"{self.get_scope_display()} {of_what}".strip()
+
+
+class BudgetMonth(OwnedModel):
+    """What was spent on a budget in one month, that of the admissions, and what running requests hold of it.
+
+    The settlement that makes it reach 80 %, or 100 %, of ``amount_cents`` writes when: once, while the amount stays the same. A
+    changed amount is compared anew. Who tells people of a crossing reads these two times, and keeps what it has told.
+    """
+
+    WARNING_PERCENT = 80
+
+    kept = Kept("budget_months", "It stays: a sum of requests.")
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="months", db_index=False)
+    month = models.DateField(help_text="Its first day.")
+    amount_cents = models.BigIntegerField(help_text="The budget's, as it was last in this month.")
+    spent_nanos = models.BigIntegerField(default=0)
+    held_nanos = models.BigIntegerField(default=0)
+    nearly_reached_at = models.DateTimeField(null=True, help_text="When 80 % were spent. Empty: less is.")
+    reached_at = models.DateTimeField(null=True, help_text="When all was spent. Empty: less is.")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            *must_hold(
+                a_budgets_month_is_never_negative=Q(spent_nanos__gte=0, held_nanos__gte=0),
+                a_budgets_month_begins_with_its_first_day=Q(month__day=1),
+            ),
+            models.UniqueConstraint(fields=["budget", "month"], name="a_budget_has_one_row_a_month"),
+        ]
+        indexes = [
+            models.Index(fields=["nearly_reached_at"], condition=Q(nearly_reached_at__isnull=False), name="budget_crossings")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.budget_id} in {self.month:%Y-%m}"

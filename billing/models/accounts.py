@@ -38,6 +38,9 @@ class Account(OwnedModel):
     open_holds = models.IntegerField(default=0, db_default=0, editable=False)  # how many: its requests in flight
     stored_reply_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)  # of ``completions``, which writes it
     stored_response_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)  # the same
+    has_budgets = models.BooleanField(
+        default=False, db_default=False, editable=False
+    )  # of ``keys``, which writes it: monthly ones
     keeps_responses = models.BooleanField(
         default=True,
         db_default=True,

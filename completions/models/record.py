@@ -83,6 +83,14 @@ class Completion(OwnedModel):
     )
     end_user = models.CharField(max_length=512, null=True, help_text="The caller's own id of who asked. Empty: it said none.")
     tags = models.JSONField(null=True, help_text="Values by name, as the caller said. Empty: it said none.")
+    # Of keys: ``Run`` and ``Budget``. The month is that of the spending day.
+    run = models.CharField(max_length=100, null=True, db_collation="C", help_text="The caller's id of its run. Empty: none.")
+    run_budget_nanos = models.BigIntegerField(null=True, help_text="The budget of its run.")
+    budgets = models.JSONField(
+        null=True,
+        help_text="The ids of the monthly budgets that it counts on, each with the nanodollars at which it stopped; null where"
+        " it only warned. Empty: none.",
+    )
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
@@ -99,6 +107,7 @@ class Completion(OwnedModel):
             models.Index(fields=["request_id"], name="completions_by_request"),
             models.Index(fields=["key", "-id"], condition=Q(failed_attempts__isnull=False), name="failed_completions_by_key"),
             models.Index(fields=["key", "-id"], name="completions_by_key"),
+            models.Index(fields=["key", "run"], condition=Q(run__isnull=False), name="completions_by_run"),
             # Settlement writes the column. A B-tree on it would make each settlement write into every index of the table.
             BrinIndex(
                 fields=["provider_request_id"],

@@ -29,7 +29,7 @@ from completions.tasks import forget_stored_responses
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db.owned import DELETED, path_to_account
-from keys.models import RefusalCount, RefusedRequest, SpendingDay
+from keys.models import Budget, BudgetMonth, RefusalCount, RefusedRequest, Run, SpendingDay
 from tests import factories
 from tests.pages import admin_rows
 from tests.pages.conftest import owner_of
@@ -81,6 +81,9 @@ def filled(alice):
     RefusalCount.objects.create(key=key, hour=now.replace(minute=0, second=0, microsecond=0), number=1, **refused)
     RefusedRequest.objects.create(key=key, at=now, request_id="req_1", **refused)
     SpendingDay.objects.create(key=key, day=now.date(), spent_nanos=7)
+    Run.objects.create(key=key, name="nightly", budget_nanos=9)
+    budget = Budget.objects.create(account=alice, scope="TAG", tag="team", amount_cents=1, action="WARN")
+    BudgetMonth.objects.create(budget=budget, month=now.date().replace(day=1), amount_cents=1)
     endpoint = WebhookEndpoint.objects.create(account=alice, url=f"https://example.org/{SECRET}", sealed_secret="sealed")
     alert = AccountAlert.objects.create(account=alice, kind="BALANCE_LOW", data={})
     AlertDelivery.objects.create(alert=alert, endpoint=endpoint, next_try_at=now)
