@@ -29,7 +29,6 @@ PLACES = (
 _COLUMNS = (
     "Requests",
     "Whole replies",
-    "Wrong",
     "Refused",
     "Refused within, s",
     "Pause, s",
@@ -58,7 +57,6 @@ class Figures:
 
     requests: int
     replies: int  # whole ones
-    wrong: int  # whole ones without a charge, and completions charged more than their tokens cost
     refused: int
     refused_seconds: float | None = None  # how long the slowest hundredth of the refusals took
     pause_seconds: float | None = None  # the longest time within which nobody got a whole reply, though somebody asked
@@ -77,8 +75,8 @@ def combined(figures: Sequence[Figures]) -> Figures:
     """Return the figures of several runs of one test: the sums of what is counted, and the worst of what is measured."""
     columns = [[value for value in column if value is not None] for column in zip(*map(astuple, figures), strict=True)]
     worst = [max, max, min, max]
-    measured = [choose(column) if column else None for choose, column in zip(worst, columns[4:], strict=True)]
-    return Figures(*map(sum, columns[:4]), *measured)
+    measured = [choose(column) if column else None for choose, column in zip(worst, columns[3:], strict=True)]
+    return Figures(*map(sum, columns[:3]), *measured)
 
 
 def fault(place: str, what: str, then: str) -> pytest.MarkDecorator:

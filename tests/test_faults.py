@@ -49,13 +49,13 @@ def test_verdicts_of_earlier_days_get_their_date():
 
 
 def test_figures_are_rows_of_a_table_of_their_own():
-    figures = faults.combined([Figures(1_000, 7, 0, 3, 0.5, 2.0, 0.97), Figures(34, 5, 1, 0, None, 1.0, 0.91, 4.25)])
+    figures = faults.combined([Figures(1_000, 7, 3, 0.5, 2.0, 0.97), Figures(34, 5, 0, None, 1.0, 0.91, 4.25)])
     page = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: figures.cells()})
-    assert "/test_something.py) | 1,034 | 12 | 1 | 3 | 0.50 | 2.00 | 0.91 | 4.25 |\n" in page
+    assert "/test_something.py) | 1,034 | 12 | 3 | 0.50 | 2.00 | 0.91 | 4.25 |\n" in page
     assert faults.in_the_page(page) == {TEST: (FAULT, "held")}
     assert faults.figures_in(page) == {TEST: figures.cells()}
-    unmeasured = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: Figures(1, 1, 0, 0).cells()})
-    assert faults.figures_in(unmeasured) == {TEST: Figures(1, 1, 0, 0).cells()}
+    unmeasured = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: Figures(1, 1, 0).cells()})
+    assert faults.figures_in(unmeasured) == {TEST: Figures(1, 1, 0).cells()}
 
 
 @pytest.mark.system

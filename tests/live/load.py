@@ -171,11 +171,9 @@ class Books:
             yield f"{len(others)} charges for {unknown} requests whose outcome no caller knows"
 
     def figures(self) -> Figures:
-        free = len(set(self.whole) - set(self.debits))
         refusals = sorted(call.replied_at - call.called_at for call in self.calls if call.status not in (200, None))
         refused_seconds = refusals[-1 - len(refusals) // 100] if refusals else None
-        wrong = free + len(self.overcharged)
-        return Figures(len(self.calls), len(self.whole), wrong, len(refusals), refused_seconds, self._pause_seconds())
+        return Figures(len(self.calls), len(self.whole), len(refusals), refused_seconds, self._pause_seconds())
 
     def refusals(self) -> str:
         counted = Counter(call.status for call in self.calls if call.status not in (200, None))
