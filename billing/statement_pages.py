@@ -76,7 +76,6 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
 
 @download_page()
 def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Download the entries that the filters select as CSV."""
     form = StatementForm(account, request.GET)
     if not form.is_valid():
         raise form.refusal()

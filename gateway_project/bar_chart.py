@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """A value of a bar or an axis, and its words."""
-
     value: int
     words: str
 

@@ -40,7 +40,6 @@ _CELERY = [*_QUIET, "-m", "celery", "--quiet", "--app", "gateway_project"]
 
 
 def processes(directory: Path) -> dict[str, list[str]]:
-    """Return web, worker and beat, as arguments of Python."""
     return {
         "web": ["-m", "gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py")],
         "worker": [*_CELERY, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"],

@@ -46,5 +46,4 @@ class OperatorCommand(BaseCommand):
         self.stdout.write(json.dumps(facts, cls=DjangoJSONEncoder) if options["json"] else sentences)
 
     def write_progress(self, line: str) -> None:
-        """Print a line of progress to stderr, apart from the result."""
         self.stderr.write(line, self.style.NOTICE)

@@ -22,7 +22,6 @@ def refresh_due_sources() -> None:
 
 @app.task(name="rankings.tasks.refresh_if_due")
 def refresh_if_due(source: str) -> str:
-    """Read a source if its run is due."""
     return _run(source, only_if_due=True)
 
 

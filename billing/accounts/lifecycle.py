@@ -123,7 +123,6 @@ def set_active(account: Account, *, is_active: bool) -> None:
 
 
 def active_owners(account: Account) -> QuerySet[User]:
-    """Return the owners who can sign in."""
     return User.objects.filter(memberships__account=account, memberships__role=Role.OWNER, is_active=True).order_by("pk")
 
 

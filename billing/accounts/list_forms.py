@@ -60,7 +60,6 @@ class ListForm(forms.Form):
 
     @property
     def end(self) -> datetime | None:
-        """The end of the last day."""
         day = self.cleaned_data["until"]
         return begin_of(day + timedelta(days=1)) if day and day < date.max else None
 

@@ -47,7 +47,6 @@ class Member:
         ]
 
     def may(self, permission: Permission) -> bool:
-        """Say whether the member's role has the permission."""
         return permission in PERMISSIONS[self.role]
 
     may_manage_keys = _may(Permission.MANAGE_KEYS)
@@ -122,13 +121,10 @@ def requires(permission: Permission) -> Callable[[Page], Page]:
 
 
 def member_page_for(permission: Permission) -> Callable[[Page], Page]:
-    """Restrict a view to signed-in members whose role has the permission."""
     return lambda view: member_page(requires(permission)(view))
 
 
 def _page(*methods: str) -> Callable[..., Callable[[Page], Page]]:
-    """Return what makes a view the page of members, or of those whose role has a permission, with these methods."""
-
     def page_for(permission: Permission | None = None) -> Callable[[Page], Page]:
         restrict = member_page_for(permission) if permission else member_page
         return lambda view: require_http_methods(methods)(restrict(view))

@@ -38,11 +38,9 @@ DESCRIPTIONS: dict[Role, str] = {
 
 
 def that_may(permission: Permission) -> list[Role]:
-    """Return the roles that have the permission."""
     return [role for role, permissions in PERMISSIONS.items() if permission in permissions]
 
 
 def may(user: User, account: Account, permission: Permission) -> bool:
-    """Say whether the user is a member of the account whose role has the permission."""
     role = Membership.objects.filter(user=user, account=account).values_list("role", flat=True).first()
     return role is not None and permission in PERMISSIONS[Role(role)]

@@ -45,8 +45,6 @@ def possible_acts_on_entry(request: HttpRequest, entry: LedgerEntry) -> list[dic
 
 
 class AccountActPages(RecordedAdmin):
-    """An admin of accounts with the pages of these acts."""
-
     def get_urls(self) -> list[URLPattern]:
         paths = [self._path(f"<uuid:account_id>/{act.name}/", act) for act in OF_ACCOUNTS]
         paths += [self._path(f"<uuid:account_id>/{act.name}/<uuid:entry_id>/", act) for act in OF_CREDITS]
@@ -62,7 +60,6 @@ class AccountActPages(RecordedAdmin):
         return pattern
 
     def possible_acts(self, request: HttpRequest, account: Account) -> list[dict[str, str]]:
-        """Return title and address of each act on the account that the user may do now."""
         return [
             {"title": act.title, "address": reverse(f"admin:billing_account_{act.name.replace('-', '_')}", args=[account.pk])}
             for act in OF_ACCOUNTS

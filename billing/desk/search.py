@@ -69,7 +69,6 @@ def _accounts_by_id(term: str) -> QuerySet[Account]:
 
 
 def _entries_by_payment(term: str) -> QuerySet[LedgerEntry]:
-    """Find the entries that have the term as a value in their metadata, such as the id of a payment."""
     has_value = RawSQL("billing_ledgerentry.metadata @@ %s::jsonpath", [f"$.* == {json.dumps(term)}"], BooleanField())  # noqa: S611  a parameter
     return _ENTRIES.exclude(type=LedgerEntry.Type.USAGE_DEBIT).filter(has_value)
 
@@ -84,7 +83,6 @@ def _payments_by_receipt(term: str) -> QuerySet[Payment]:
 
 
 def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
-    """Find the entry with such a number of a credit note."""
     match = re.fullmatch(r"(?:credit[ -]note[ -])?(([0-9a-f]{8})-C\d{4,9})(?:\.pdf)?", term, re.IGNORECASE | re.ASCII)
     if match is None:
         return LedgerEntry.objects.none()
@@ -94,7 +92,6 @@ def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
 
 
 def _blocked_sign_ins(term: str) -> QuerySet[SignInLimit]:
-    """Find the limits of an address that block it now."""
     address = unblocking.read_address(term)
     blocked = [each.row.pk for each in unblocking.find(address) if each.blocked_until] if address else []
     return SignInLimit.objects.filter(pk__in=blocked).annotate(address=Value(address))

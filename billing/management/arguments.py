@@ -51,13 +51,11 @@ def account_id(argument: str, typed: str) -> UUID:
 
 
 def add_account_arguments(parser: CommandParser) -> None:
-    """Add EMAIL, and --account for members of several accounts."""
     parser.add_argument("email", metavar="EMAIL", help="A member of the account.")
     parser.add_argument("--account", metavar="ID", help="Which account, if EMAIL is a member of several.")
 
 
 def account(options: dict[str, Any]) -> Account:
-    """Return the account that EMAIL and --account select."""
     chosen = None if options["account"] is None else account_id("--account", options["account"])
     try:
         return lifecycle.find_account(email("EMAIL", options["email"]), chosen)

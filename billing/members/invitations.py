@@ -80,7 +80,6 @@ def find_waiting(account: Account) -> QuerySet[Invitation]:
 
 
 def find(key: str) -> Invitation | None:
-    """Return the invitation of a link that can be used now."""
     link = links.read(links.Purpose.JOIN, key)
     if link is None:
         return None

@@ -25,7 +25,6 @@ def _send(emails: list[str], account: Account, change: str) -> None:
 
 
 def tell_owners_of_closing(account: Account, template: str, **context: Any) -> None:
-    """Tell the active owners what became of their account, with a link to its settings."""
     facts = {"account": account.name, "link": hosts.mailed_page("settings", "the Settings of your dashboard"), **context}
     for email in lifecycle.active_owners(account).values_list("email", flat=True):
         mails.send_once_committed(email, template, cause=mails.Cause.SECURITY, **facts)

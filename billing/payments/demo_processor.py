@@ -105,7 +105,6 @@ class DemoProcessor:
 
 
 def sign_event(payment: DemoPayment, type: str) -> tuple[str, dict[str, str]]:
-    """Return the body of a new event about the payment, and its headers."""
     import stripe
 
     body = json.dumps({"id": f"evt_{identifiers.short_uuid7()}", "type": type, "livemode": False, "session": payment.id})

@@ -215,7 +215,6 @@ def _session_contradiction(session: Any, intent: Any) -> str:
 
 
 def _charge_contradiction(intent: Any) -> str:
-    """Return how the charge of a payment differs from the payment, or ''."""
     charge = intent.latest_charge
     if not charge or intent.status != "succeeded" or charge.amount == intent.amount:
         return ""

@@ -104,7 +104,6 @@ def split(parts: bytes | memoryview) -> list[bytes]:
 
 
 def read_part(part: int, root: LedgerRoot) -> list[bytes]:
-    """Return the hashes of the leaves of a part of the tree, as they are in a root."""
     values = {"first": part * PART_LEAVES, "end": min((part + 1) * PART_LEAVES, root.size), "root": root.number}
     rows = cell.execute(_HEADS.format("place.number >= %(first)s AND place.number < %(end)s"), values)
     return [tree.leaf_hash(leaf(id, seq, hash)) for _, id, seq, hash in rows]

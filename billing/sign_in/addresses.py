@@ -107,7 +107,6 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
 
 
 def read_change(key: str, *, locks_user: bool = False) -> AddressChange | None:
-    """Return the change that a link makes, if it is open."""
     link = links.read(Purpose.CHANGE_ADDRESS, key, locks_user=locks_user)
     if link is None:
         return None

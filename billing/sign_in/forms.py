@@ -117,7 +117,6 @@ def find_step(user: User, code: str) -> int | None:
 
 
 def _match(secret: str, code: str) -> int | None:
-    """Return the step, near to now, whose code this is."""
     for step in auth.yield_hotp_counters_from_time():
         if constant_time_compare(auth.format_hotp_value(auth.hotp_value(secret, step)), code):
             return int(step)

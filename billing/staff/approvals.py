@@ -28,7 +28,6 @@ class ApprovalRefused(Exception):
 
 
 def waiting(model: type[Asked], now: datetime | None = None) -> QuerySet[Asked]:
-    """Return the rows that can be approved."""
     since = (now or pool.database_time()) - WAITS_TIME
     rows: QuerySet[Asked] = model._default_manager.filter(decision="", requested_at__gt=since)
     return rows

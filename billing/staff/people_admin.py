@@ -42,7 +42,6 @@ class ClosesAbandonedAccounts:
     """Admin pages whose changes can take the last active member from an account, which closes it."""
 
     def account_ids(self, objects: QuerySet[Any]) -> Iterable[Any]:
-        """Return the ids of the accounts whose members these objects are, make or have."""
         raise NotImplementedError
 
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:

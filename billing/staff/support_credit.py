@@ -79,7 +79,6 @@ def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
 
 
 def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
-    """Say whether all that the issuer credits the account today alone is above the threshold, so that parts count."""
     alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
     return alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)
 

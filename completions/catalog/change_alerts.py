@@ -42,8 +42,6 @@ class _Change(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """When an account used a model, of the last weeks."""
-
     account: UUID
     first: datetime
     last: datetime

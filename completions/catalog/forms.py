@@ -212,7 +212,6 @@ class ProviderPriceForm(_RatesForm):
 
 
 def _declare_rates(form: Any, names: Iterable[str]) -> None:
-    """Give the form a field for each rate."""
     fields = {f"{name}_dollars": rate_field(name) for name in names}
     form.base_fields.update(fields)
     form.declared_fields.update(fields)

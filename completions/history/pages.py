@@ -53,7 +53,6 @@ class HistoryForm(ListForm):
         self.field("model").widget.choices = [("", "All models"), *((each, each) for each in sorted({*used, asked} - {""}))]
 
     def clean_tag(self) -> tuple[str, str] | None:
-        """Return the name and the value, which may have an equals sign."""
         name, is_tag, value = self.cleaned_data["tag"].partition("=")
         if self.cleaned_data["tag"] and not (name and is_tag):
             raise forms.ValidationError("Write a tag as name=value.")

@@ -6,7 +6,6 @@ from completions.models import Provider
 
 
 def provider(argument: str, slug: str) -> Provider:
-    """Return the provider of this name."""
     found = Provider.objects.filter(pk=slug).first() if "\x00" not in slug else None
     if found is None:
         raise CommandError(f"{argument}: there is no provider {slug!r}.")

@@ -68,7 +68,6 @@ def _reply(request: HttpRequest, account: Account, key: ApiKey, listing: Listing
 
 @act_page(Permission.SEND_REQUESTS)
 def stream_first_request(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Send the request with the key that the page has made, and stream the reply as the API does."""
     form, listing, key = FirstRequestForm(account, request.POST), _choose_model(), completion.find_key(account, KEY_NAME)
     if not (form.is_valid() and listing and key):
         raise Http404

@@ -226,7 +226,6 @@ class RateSheet:
 
     @classmethod
     def of_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "RateSheet":
-        """Return the sheet of the JSON in a row of prices."""
         return cls(Rate(row["meter"], row["tier"], row["above"], row["nanos"]) for row in rows)
 
     @classmethod

@@ -38,7 +38,6 @@ def bands(table: str) -> str:
 
 
 def is_in_band(prompt_tokens: str, tier: str) -> str:
-    """Return the SQL condition that a prompt of a tier is charged in a band."""
     return (
         f"band.tier = {tier} AND (band.above = 0 OR {prompt_tokens} > band.above)"
         f" AND (band.until IS NULL OR {prompt_tokens} <= band.until)"

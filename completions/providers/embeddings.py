@@ -132,7 +132,6 @@ class GeminiEmbeddings(_EmbeddingsAdapter):
 
 
 def inputs(request: ChatRequest) -> Inputs:
-    """Return the inputs of a request for embeddings."""
     assert request.inputs is not None
     return request.inputs
 

@@ -90,7 +90,6 @@ class EventReader:
         return chunks, failure
 
     def take_held(self) -> list[Chunk]:
-        """Return what is held back, to be passed on now."""
         held, self._held = self._held, []
         self.has_passed_on = self.has_passed_on or bool(held)
         return held

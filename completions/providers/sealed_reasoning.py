@@ -53,7 +53,6 @@ def secrets(message: Fields) -> list[Any]:
 
 
 def seals(message: Fields) -> list[str]:
-    """Return the seals of a message, or of a delta."""
     return [value for value in secrets(message) if is_sealed(value)]
 
 

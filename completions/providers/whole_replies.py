@@ -17,7 +17,6 @@ _IN_PIECES = frozenset({"arguments", "content", "input", "reasoning", "reasoning
 
 
 def of_chunks(chunks: list[Chunk]) -> WholeReply:
-    """Return the reply of all chunks of a stream."""
     choices: dict[int, Fields] = {}
     for given in (choice for chunk in chunks for choice in json.loads(chunk.choices)):
         choice = choices.setdefault(given["index"], {"index": given["index"], "message": {"content": None}})
@@ -48,7 +47,6 @@ def _add(whole: Fields, piece: Fields) -> None:
 
 
 def _add_item(known: list[Any], item: Any) -> None:
-    """Add an item to a list, or to the item with its index."""
     index = item.get("index") if isinstance(item, dict) else None
     for each in reversed(known if index is not None else []):
         if isinstance(each, dict) and each.get("index") == index and each.get("type") == item.get("type", each.get("type")):
@@ -69,7 +67,6 @@ def _join(whole: Fields) -> None:
 
 
 def chunks(reply: WholeReply) -> list[Chunk]:
-    """Return the chunks of a stream that says what a whole reply says."""
     said, ends = list[Fields](), list[Fields]()
     for choice in reply.choices:
         delta = {**choice["message"]}

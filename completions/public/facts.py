@@ -75,7 +75,6 @@ class ListedModel(Served):
 
     @property
     def meters(self) -> list[Meter]:
-        """The meters that its price has rates for."""
         stated = {rate.meter for rate in self.price.sheet} - ({"output"} if self.is_embedding else set())
         return [meter for meter in METERS if meter.name in stated]
 

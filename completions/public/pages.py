@@ -211,7 +211,6 @@ def _render_status(is_whole: bool) -> str:
 
 @_public
 def status_feed(request: HttpRequest) -> HttpResponseBase:
-    """The incidents as RSS."""
     base_url = hosts.base_url(request)
     headers = {"Content-Type": "application/rss+xml; charset=utf-8"}
     return public_page.respond(request, ("status-feed", base_url), lambda: status.render_feed(base_url), headers=headers)

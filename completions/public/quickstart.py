@@ -20,15 +20,12 @@ TOPICS = ("chat", "streaming", "tools", "messages", "responses", "embeddings", "
 
 @dataclass(frozen=True)
 class Example:
-    """Code in one language."""
-
     language: str
     title: str
     code: str
 
 
 def page(current: Facts, api_url: str) -> dict[str, Any]:
-    """Return what the page shows."""
     values = values_of(current, api_url)
     return {
         "api_url": api_url,

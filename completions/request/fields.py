@@ -41,7 +41,6 @@ def check_string(value: Any, path: str) -> str:
 
 
 def check_name(value: Any, path: str) -> str:
-    """Check the name of a function or of a schema."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         refuse(path, "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons")
     return value

@@ -34,7 +34,6 @@ def insert_in_blocks(body: Any, images: Mapping[str, str]) -> Any:
 
 
 def _with_images(block: Fields, images: Mapping[str, str]) -> Fields:
-    """Return a message or a block with its images, and with those of the blocks in it."""
     source, content = block.get("source"), block.get("content")
     if isinstance(source, dict) and source.get("type") == "url" and source["url"] in images:
         kind, _, data = images[source["url"]].removeprefix("data:").partition(";base64,")

@@ -144,7 +144,6 @@ def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pa
 
 
 def _marks_hour_cache(fields: Fields) -> bool:
-    """Return whether the body or one of its tools is marked to be cached for an hour."""
     return prompt.wants_hour_cache(fields) or any(map(prompt.wants_hour_cache, _marked_tools(fields)))
 
 

@@ -174,7 +174,6 @@ class ReadOnlyAdmin(RecordedAdmin):
 
 
 def _opening(request: HttpRequest) -> HttpRequest:
-    """Return the request as if it opened the page."""
     opening = copy.copy(request)
     opening.method = "GET"
     return opening

@@ -21,7 +21,6 @@ def column(description: str, read: Callable[[Any], Any], **options: Any) -> Any:
 
 
 def page_of(row: Model) -> str:
-    """Return the address of the page of a row."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
 
 

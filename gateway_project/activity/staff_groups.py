@@ -35,7 +35,6 @@ def extend(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) 
 
 
 def take(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) -> None:
-    """Take permissions of one app from groups, by the groups' names."""
     permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
     for name, unwanted in codenames.items():
         for group in apps.get_model("auth", "Group").objects.filter(name=name):

@@ -230,7 +230,6 @@ class PipelinedTransaction:
         return rows
 
     def write(self, statements: Sequence[Statement]) -> None:
-        """Write and commit."""
         self.is_commit_sent = True
         self._pipeline.run([*statements, _COMMIT])
 

@@ -147,7 +147,6 @@ class Section:
 
 
 def read_sections(request: HttpRequest, account: Any) -> list[tuple[Section, dict[str, Any]]]:
-    """Return the user's sections with their content."""
     sections = (section for app in app_config.installed() for section in app.desk().sections)
     shown = [section for section in sections if request.user.has_perm(section.permission)]
     return [(section, section.read(request, account)) for section in sorted(shown, key=lambda section: section.place)]

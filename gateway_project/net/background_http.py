@@ -215,7 +215,6 @@ def _reason(error: Exception) -> str:
 
 
 def with_query(url: str, query: Mapping[str, str | int]) -> str:
-    """Return the URL with a query string, encoded as it will be sent."""
     return str(requests.Request("GET", url, params=query).prepare().url)
 
 

@@ -81,7 +81,6 @@ def as_entries(rows: Sequence[Any]) -> list[tuple[Any, Amount, Amount]]:
 
 
 def _amounts(rows: Iterable[Any], path: str) -> list[int]:
-    """Return the amounts of the rows that have one."""
     found = []
     for row in rows:
         with suppress(VariableDoesNotExist):

@@ -92,7 +92,6 @@ def show(amount_nanos: int, decimals_shown: int | None = None) -> Amount:
 
 
 def show_column(amounts_nanos: Sequence[int], *, is_floored: bool = False) -> list[Amount]:
-    """Show amounts that stand together."""
     decimals_shown = decimals(amounts_nanos)
     return [(show_floored if is_floored else show)(nanos, decimals_shown) for nanos in amounts_nanos]
 

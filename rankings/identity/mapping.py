@@ -67,7 +67,6 @@ _PROFILE: dict[str, Any] = {"open_weights": False, "hf_repo": "", "effort": ""}
 
 
 def curated_ids() -> set[str]:
-    """Return the ids of the models in the file."""
     return set(tomllib.loads(CURATED.read_text(encoding="utf-8"))["models"])
 
 

@@ -69,7 +69,6 @@ def is_offered(query: RankingsQuery, makers: Collection[str], models: int) -> bo
 
 
 def address(query: RankingsQuery, **changes: Any) -> str:
-    """Return the address of the page that shows the query, with these changes."""
     return reverse("ranking-page") + _query_string(replace(query, **changes))
 
 

@@ -113,8 +113,6 @@ class StandingFigures:
 
 @dataclass(frozen=True)
 class SourceRun:
-    """One reading of a source."""
-
     client: SourceClient  # of the source's base URL
     revision: str  # that was read last, or empty
     open_client: Callable[[SourceAccess], SourceClient]  # for another address; closed after the run

@@ -182,7 +182,6 @@ def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
 
 
 def _threshold(override: Table) -> int:
-    """Return the tokens that a prompt must exceed for an override."""
     return _count(override.get("min_prompt_tokens")) or 0
 
 

@@ -127,7 +127,6 @@ def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
 
 
 def _texts(conversation: Conversation, blocks: list[Any], path: str, where: str) -> tuple[list[Fields], list[str]]:
-    """Return the parts of blocks of text, and the path of each."""
     parts, paths = list[Fields](), list[str]()
     for at, block in numbered(blocks, path):
         fields.check_kind(block, at, ("text",))

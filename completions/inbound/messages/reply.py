@@ -103,7 +103,6 @@ class MessagesEventWriter(EventWriter):
 
 
 def _head(running: Running) -> Fields:
-    """Return the fields that every message begins with."""
     completion, model = running.admitted.completion, running.call.offer.model_id
     return {"id": completion.id, "type": "message", "role": "assistant", "model": model}
 

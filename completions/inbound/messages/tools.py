@@ -55,7 +55,6 @@ def first(tools: list[Fields], families: Iterable[str] = tuple(_OWN)) -> str:
 
 
 def searches_max(tools: list[Fields]) -> int:
-    """Return how often the web may be searched."""
     return sum(tool["max_uses"] for tool in tools if _family(tool) == "web_search")
 
 

@@ -46,7 +46,6 @@ def open_summary(account_id: UUID | None, sealed: str) -> str | None:
 
 
 def is_asked_for(items: Any) -> bool:
-    """Return whether the last item of an input asks for compaction."""
     last = items[-1] if isinstance(items, list) and items else None
     return isinstance(last, dict) and last.get("type") == TRIGGER
 

@@ -42,7 +42,6 @@ class Conversation:
     _shown: list[tuple[Fields, str]] = field(default_factory=list)  # parts that results cannot have, and their paths
 
     def add(self, message: Fields, place: Place) -> None:
-        """Add a message that is complete."""
         self.end_results()
         self._append(message, place)
 
@@ -146,7 +145,6 @@ def _called_name(item: Fields, path: str) -> Any:
 
 
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
-    """Add a call of a tool of OpenAI's own that ran at the caller."""
     name, tool = _CALLER_CALLS[item["type"]]
     for member, value in tool.others.items():
         if item.get(member) not in (None, value):
@@ -295,7 +293,6 @@ ITEM_TYPES = tuple(_KINDS)
 
 
 def _parts(content: Any, path: str, kinds: "dict[str, _Part]") -> tuple[list[Fields], list[str]]:
-    """Return the parts of a content, each with its path."""
     if isinstance(content, str):
         return _as_parts(content), [path] if content else []
     if not isinstance(content, list):

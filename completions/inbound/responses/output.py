@@ -88,7 +88,6 @@ class _Item:
         return [*late, done, *self._part_event("done", text), self._item_event("done", self.written(status))]
 
     def written(self, status: str, text: str | None = None) -> Fields:
-        """Return the item with its text, or with another one."""
         text = self._text() if text is None else text
         item: Fields = {"id": self.id, "type": self.kind.item_type}
         if not self.kind.part_type:
@@ -253,7 +252,6 @@ class Output:
         return events
 
     def read_whole(self, choice: Fields) -> None:
-        """Read a whole choice."""
         message = choice["message"]
         calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or [])]
         self.read({**choice, "delta": {**message, "tool_calls": calls}})

@@ -123,7 +123,6 @@ def _unmet_context_management(entries: list[Fields] | None, prompt_tokens_max: i
 def _translate(
     body: Fields, pause: Callable[[], None], earlier: int, account_id: UUID | None
 ) -> tuple[Fields, Conversation, Tools]:
-    """Return the body of the chat request, its conversation and its tools."""
     fields.check_members(body, _FIELDS)
     _check_state(body, earlier)
     _check_service(body)

@@ -54,7 +54,6 @@ class CallerTool:
     is_list: bool = False
 
     def written(self, arguments: str) -> Fields:
-        """Return the members of a call that say what to do."""
         if self.is_list:
             listed = (read_arguments(arguments) or {}).get(self.member)
             return {self.member: listed if isinstance(listed, list) else [], **self.others}

@@ -99,7 +99,6 @@ DOMAINS = {"google": ("googleapis.com",), "azure": ("azure.com", "azure.us", "az
 
 
 def find(base_url: str, stated: str = "") -> Platform:
-    """Return the stated platform, or else that of the host."""
     if stated:
         return PLATFORMS.get(stated, NONE)  # a newer release may know it
     host = web_addresses.host(base_url)

@@ -14,7 +14,6 @@ _ONE = "Reply to this request with a call of the tool {name}, and not in words a
 
 
 def is_forced(choice: Fields) -> bool:
-    """Return whether a choice of tools forces a call."""
     return choice.get("type") in ("any", "tool")
 
 
@@ -58,7 +57,6 @@ def without_lacking(fields: Fields, lacks: frozenset[str]) -> Fields:
 
 
 def lacking_fields(call: Call) -> list[str]:
-    """Return the fields of the chat request that are left out for a cloud."""
     fields, lacks = call.request.fields, call.route.target.lacks
     left_out = ["tools.function.strict"] if STRICT in lacks and any(map(_is_strict, fields.get("tools") or ())) else []
     names = ("metadata", "safety_identifier", "user") if METADATA in lacks else ()

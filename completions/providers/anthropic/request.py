@@ -71,7 +71,6 @@ def body(call: Call, *, stream: bool) -> Fields:
 
 
 def headers(call: Call) -> dict[str, str]:
-    """Return the header for models that need one to think between calls of tools."""
     fields, rules = call.request.fields, call.route.rules
     is_thinking = fields.get("reasoning_effort") not in (None, "none") and fields.get("tools")
     return {"anthropic-beta": _INTERLEAVED} if is_thinking and rules.budget_max and not rules.adaptive else {}

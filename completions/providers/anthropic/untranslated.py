@@ -61,7 +61,6 @@ def _tool(tool: Fields) -> Fields:
 
 
 def headers(call: Call) -> dict[str, str]:
-    """Return the header with the betas that are passed on."""
     known = call.route.target.betas
     passed = [name for beta in call.request.betas if (name := _passed(beta, known))]
     passed += [_SEARCH_BETA] if call.request.web_search_at and _SEARCH_BETA in (known or ()) else []

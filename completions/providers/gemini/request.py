@@ -128,12 +128,10 @@ def _schemas(request: ChatRequest, rules: ModelRules) -> Schemas:
 
 
 def _is_prefilled(contents: list[Fields]) -> bool:
-    """Return whether the last content is text of the model."""
     return bool(contents) and contents[-1]["role"] == "model" and "text" in contents[-1]["parts"][-1]
 
 
 def _refused(fields: Fields, rules: ModelRules) -> list[str]:
-    """Return the fields of sampling that the model refuses or ignores."""
     refused = _REFUSED_WITH["sampling"] if rules.sampling == "none" else ()
     refused += () if rules.penalties else _REFUSED_WITH["penalties"]
     return [name for name in refused if fields.get(name) is not None]

@@ -226,13 +226,11 @@ class _ToolCall:
             self.arguments.append(arguments)
 
     def is_complete(self) -> bool:
-        """Return whether the arguments are a whole JSON object."""
         if not (self.arguments and self.arguments[-1].rstrip().endswith("}")):
             return False  # most are seen not to be, without reading all of them again for each delta
         return self.has_whole_arguments(dict)
 
     def has_whole_arguments(self, kind: type = object) -> bool:
-        """Return whether the arguments are JSON of a kind, from their start to their end."""
         try:
             return isinstance(json.loads("".join(self.arguments)), kind)
         except (ValueError, RecursionError):

@@ -246,7 +246,6 @@ def switches_reasoning_off(call: Call) -> bool:
 
 
 def within_rules(fields: Fields, call: Call) -> Fields:
-    """Return the fields that the model takes, with the nearest effort that it has."""
     refused = _refused(call)
     kept = {name: value for name, value in fields.items() if name not in refused}
     if "reasoning_effort" in kept:

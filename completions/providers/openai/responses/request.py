@@ -123,7 +123,6 @@ def _tools(fields: Fields) -> Fields:
 
 
 def _with_search(tools: Fields, request: ChatRequest) -> Fields:
-    """Return the tools with the search of the web, as often as the hold pays for."""
     if request.web_search is None:
         return tools
     return {**tools, "tools": [*tools.get("tools", []), request.web_search], "max_tool_calls": request.web_searches_max}
