@@ -10,7 +10,7 @@ from completions.models import Provider
 from completions.retention import archive
 from completions.retention import usage as old_usage
 from completions.statistics import hours, uptime
-from completions.usage import sums
+from completions.usage import sums, unusual
 from gateway_project.celery import periodic
 from gateway_project.db import pool
 
@@ -71,4 +71,5 @@ def sync_catalog() -> int:
 # Tasks that are one function of another module, whose docstring says what it counts.
 release_expired_holds = periodic("completions.tasks.release_expired_holds", retries=3)(sweeper.release_expired_holds)
 sum_up_usage = periodic("completions.tasks.sum_up_usage", retries=3, each_cell=True)(sums.sum_up)
+tell_unusual_hours = periodic("completions.tasks.tell_unusual_hours", retries=3, each_cell=True)(unusual.tell)
 tell_changes = periodic("completions.tasks.tell_changes", retries=3, each_cell=True)(change_alerts.tell)

@@ -525,6 +525,7 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "forget-exports": {"task": "billing.tasks.forget_exports", "schedule": 3_600.0},
     "erase-closed-accounts": {"task": "billing.tasks.erase_closed_accounts", "schedule": 3_600.0},
     "forget-old-warnings": {"task": "billing.tasks.forget_old_warnings", "schedule": 3_600.0},
+    "tell-unusual-hours": {"task": "completions.tasks.tell_unusual_hours", "schedule": 120.0, "options": {"expires": 120}},
     "tell-changes": {"task": "completions.tasks.tell_changes", "schedule": 3_600.0},
     "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": time(3, 30)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": time(4, 0)},

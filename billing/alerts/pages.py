@@ -23,17 +23,18 @@ from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.text import dollars
+from gateway_project.text import dollars, number_fields
 
 logger = logging.getLogger("gateway.warnings")
 
 ALERTS_PER_PAGE = 25
+FACTOR_MIN, FACTOR_MAX = 2, 100
 DELIVERIES_SHOWN = 25
 DEPRECATED_SINCE = "@1795478400"  # 24 November 2026, as RFC 9745 writes it
 
 
-class ThresholdForm(forms.Form):
-    """Below which balance members are warned. Empty: they are not."""
+class SettingsForm(forms.Form):
+    """Below which balance members are warned, and above how many times the usual hour of a key. Empty: they are not."""
 
     threshold = DollarsField(
         label="Alert when the balance falls below",
@@ -41,6 +42,13 @@ class ThresholdForm(forms.Form):
         max_cents=money.CENTS_MAX,
         required=False,
         help_text="In US dollars. Leave empty for no alert.",
+    )
+    factor = number_fields.IntegerField(
+        label="Alert when a key spends so many times its usual hour",
+        min_value=FACTOR_MIN,
+        max_value=FACTOR_MAX,
+        required=False,
+        help_text="From 2 to 100. Leave empty for no alert.",
     )
 
 
@@ -81,16 +89,20 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 
 @form_page(Permission.PAY)
 def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
-    """Set below which balance members are warned."""
-    initial = {"threshold": account.warning_threshold_cents}
-    form = ThresholdForm(request.POST if request.method == "POST" else None, initial=initial)
+    """Set when members are warned."""
+    initial = {"threshold": account.warning_threshold_cents, "factor": account.unusual_hour_factor}
+    form = SettingsForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
         cents = form.cleaned_data["threshold"]
-        words = f"when the balance falls below {dollars.format_cents(cents)}" if cents else "for no balance"
-        summary, after = f"Members get an alert {words}.", {"threshold": cents}
+        factor = form.cleaned_data["factor"]
+        whens = [f"when the balance falls below {dollars.format_cents(cents)}"] if cents else []
+        whens += [f"when a key spends {factor} times its usual hour"] if factor else []
+        summary = f"Members get an alert {' and '.join(whens) or 'neither of a low balance nor of an unusual hour'}."
+        after = {"threshold": cents, "factor": factor}
         with transaction.atomic():
-            before = {"threshold": locks.lock_account(account.pk).warning_threshold_cents}
-            Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents)
+            locked = locks.lock_account(account.pk)
+            before = {"threshold": locked.warning_threshold_cents, "factor": locked.unusual_hour_factor}
+            Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents, unusual_hour_factor=factor)
             log.record(request, Activity.Act.THRESHOLD_SET, account, summary, before=before, after=after)
         messages.success(request, summary)
         return redirect("alerts")

@@ -12,6 +12,7 @@ TYPES = {
     Kind.BALANCE_LOW: "balance.low",
     Kind.KEY_NEAR_LIMIT: "key.limit_near",
     Kind.KEY_AT_LIMIT: "key.limit_reached",
+    Kind.KEY_HOUR_UNUSUAL: "key.hour_unusual",
     Kind.TOP_UP_STOPPED: "top_up.stopped",
     Kind.PAYMENT_TAKEN_BACK: "payment.taken_back",
     Kind.PRICE_CHANGED: "price.changed",
@@ -70,6 +71,12 @@ def describe(alert: AccountAlert) -> Words:
             return Words(f"{data['key_name']} has spent {data['percent']} % of its limit", _spent(data, usd))
         case Kind.KEY_AT_LIMIT:
             return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
+        case Kind.KEY_HOUR_UNUSUAL:
+            return Words(
+                f"{data['key_name']} spent {usd['spent_nanos']} in an hour, far more than usual",
+                f"Its usual hour is up to {usd['usual_nanos']}. This one began at {data['starts_at'][11:16]} UTC."
+                " Pause the key if you did not expect this.",
+            )
         case Kind.TOP_UP_STOPPED:
             is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
             reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]

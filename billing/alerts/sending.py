@@ -150,6 +150,9 @@ def _link(alert: AccountAlert) -> dict[str, str]:
     match AccountAlert.Kind(alert.kind):
         case AccountAlert.Kind.BALANCE_LOW:
             return {"link": hosts.mailed_page("billing", _BILLING), "button": "Add credit"}
+        case AccountAlert.Kind.KEY_HOUR_UNUSUAL if alert.data["key_url"]:
+            more = {"more": "See what it asked for", "more_link": alert.data["requests_url"]}
+            return {"link": alert.data["key_url"], "button": "Open the key, to pause it", **more}
         case AccountAlert.Kind.TOP_UP_STOPPED:
             return {"link": hosts.mailed_page("top-up", _BILLING), "button": "Open automatic top-up"}
         case AccountAlert.Kind.PAYMENT_BOOKED if alert.data["payment_id"]:

@@ -33,7 +33,10 @@ def read_alerts(account: Account, alerts: Collection[AccountAlert]) -> list[dict
         for id in row.alert.data.get("alert_ids", [str(row.alert_id)]):
             by_alert[UUID(id)].append(summarize_delivery(row))
     return [
-        {"id": each.pk, "at": each.created_at, "words": payload.describe(each), "deliveries": by_alert[each.pk]}
+        {
+            **{"id": each.pk, "at": each.created_at, "words": payload.describe(each), "deliveries": by_alert[each.pk]},
+            "key_id": each.data.get("key_id"),
+        }
         for each in alerts
     ]
 

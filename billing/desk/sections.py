@@ -53,6 +53,7 @@ def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:
     return {
+        "factor": account.unusual_hour_factor,
         "threshold": dollars.format_usd(account.warning_threshold_nanos) if account.warning_threshold_nanos else "",
         "endpoints": [(each, alerts.describe_state(each)) for each in account.webhook_endpoints.order_by("pk")],
         "alerts": alerts.read_alerts(account, alerts.alerts_of(account)[:ALERTS_SHOWN]),

@@ -57,6 +57,13 @@ class Account(OwnedModel):
     warning_threshold_cents = models.BigIntegerField(
         null=True, default=500, db_default=500, editable=False, help_text="Members are warned when the balance falls below it."
     )
+    unusual_hour_factor = models.SmallIntegerField(
+        null=True,
+        default=5,
+        db_default=5,
+        editable=False,
+        help_text="Members get an alert when a key spends so many times its usual hour. Empty: they get none.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     members = models.ManyToManyField(User, through="Membership", related_name="accounts")
 

@@ -22,6 +22,7 @@ class AccountAlert(OwnedModel):
         BALANCE_LOW = "BALANCE_LOW", "The balance is low"
         KEY_NEAR_LIMIT = "KEY_NEAR_LIMIT", "A key has spent most of its limit"
         KEY_AT_LIMIT = "KEY_AT_LIMIT", "A key has spent its limit"
+        KEY_HOUR_UNUSUAL = "KEY_HOUR_UNUSUAL", "A key spends far more than usual"
         TOP_UP_STOPPED = "TOP_UP_STOPPED", "The automatic top-up stopped"
         PAYMENT_TAKEN_BACK = "PAYMENT_TAKEN_BACK", "A payment was taken back"
         PRICE_CHANGED = "PRICE_CHANGED", "A price changes"

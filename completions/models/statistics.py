@@ -109,6 +109,7 @@ class UsageHour(UsageSums):
         constraints = [
             models.UniqueConstraint(fields=["account", "hour", "key_id", "model_id"], name="usage_is_summed_up_once")
         ]
+        indexes = [models.Index(fields=["hour"], name="usage_by_hour")]
 
     def __str__(self) -> str:
         return f"{self.key_id} with {self.model_id}, {self.hour:%Y-%m-%d %H:%M} UTC"

@@ -8,4 +8,5 @@ plot       the plot, its table, and the headline figures
 ranges     the time that is shown, and the time before that it is compared with
 figures    reads the sums, and what is booked since
 sums       sums up what is booked, by hour
+unusual    alerts of keys that spend far more in an hour than they use to
 """

@@ -56,7 +56,7 @@ class Activity(models.Model):
         PAYMENT_CANCELLED = "PAYMENT_CANCELLED", "cancelled a payment"
         TOP_UP_CHANGED = "TOP_UP_CHANGED", "changed the automatic top-up"
         BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
-        THRESHOLD_SET = "THRESHOLD_SET", "changed the low balance alert"
+        THRESHOLD_SET = "THRESHOLD_SET", "changed the alert settings"
         EMAILS_CHANGED = "EMAILS_CHANGED", "changed which emails are sent"
         ENDPOINT_MADE = "ENDPOINT_MADE", "created a webhook"
         ENDPOINT_CHANGED = "ENDPOINT_CHANGED", "changed a webhook"

@@ -447,6 +447,7 @@ CREATE TABLE public.billing_account (
     keeps_responses boolean DEFAULT true NOT NULL,
     stored_response_bytes bigint DEFAULT 0 NOT NULL,
     has_budgets boolean DEFAULT false NOT NULL,
+    unusual_hour_factor smallint DEFAULT 5,
     CONSTRAINT a_book_begins_at_zero CHECK ((last_seq >= 0)),
     CONSTRAINT a_warning_threshold_is_a_positive_amount CHECK (((warning_threshold_cents IS NULL) OR ((warning_threshold_cents >= 1) AND (warning_threshold_cents <= '922337203685'::bigint)))),
     CONSTRAINT an_account_may_run_at_least_one_request CHECK (((requests_in_flight_max IS NULL) OR (requests_in_flight_max >= 1))),
@@ -3416,6 +3417,8 @@ CREATE UNIQUE INDEX unique_verified_email ON public.account_emailaddress USING b
 
 CREATE INDEX unreplied_responses_by_age ON public.completions_storedresponse USING btree (account_id, expires_at, completion_id) WHERE (stored_bytes = 0);
 
+CREATE INDEX usage_by_hour ON public.completions_usagehour USING btree (hour);
+
 CREATE INDEX usersessions_usersession_session_key_fd35de43_like ON public.usersessions_usersession USING btree (session_key varchar_pattern_ops);
 
 CREATE INDEX usersessions_usersession_user_id_af5e0a6d ON public.usersessions_usersession USING btree (user_id);
@@ -3918,6 +3921,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0030_earlier_entries_have_hashes', now()),
 	('billing', '0030_groups_see_warnings', now()),
 	('billing', '0031_accounts_may_have_budgets', now()),
+	('billing', '0032_keys_are_compared_with_their_usual_hour', now()),
 	('cells', '0001_cells_and_the_directory', now()),
 	('completions', '0001_initial', now()),
 	('completions', '0002_idempotency', now()),
@@ -3968,6 +3972,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0024_staff_pages_say_provider', now()),
 	('completions', '0025_completions_count_on_budgets', now()),
 	('completions', '0025_completions_keep_their_labels', now()),
+	('completions', '0026_keys_are_compared_with_their_usual_hour', now()),
 	('completions', '0026_usage_by_hour', now()),
 	('completions', '0027_models_have_a_kind', now()),
 	('completions', '0028_labels_by_name', now()),

@@ -102,15 +102,27 @@ def test_a_webhook_that_was_deleted_meanwhile_is_not_found(owner, endpoint):  # 
             act(RequestFactory().post(PAGE), opened)
 
 
-def test_the_threshold_is_changed_recorded_and_switched_off(owner, alice):  # noqa: F811
-    for given, cents in (("7.50", 750), ("", None)):
-        assert owner.post(f"{PAGE}threshold/", {"threshold": given}).status_code == 302
+def test_alerts_are_changed_recorded_and_switched_off(owner, alice):  # noqa: F811
+    for given, cents, factor in ((("7.50", "3"), 750, 3), (("", "3"), None, 3), (("", ""), None, None)):
+        assert owner.post(f"{PAGE}threshold/", dict(zip(("threshold", "factor"), given, strict=True))).status_code == 302
         alice.refresh_from_db()
-        assert alice.warning_threshold_cents == cents
-    first, second = Activity.objects.filter(act="THRESHOLD_SET").order_by("pk")
-    assert (first.before, first.after) == ({"threshold": 500}, {"threshold": 750})
-    assert second.summary == "Members get an alert for no balance."
-    assert "Never" in text(owner.get(PAGE))
+        assert (alice.warning_threshold_cents, alice.unusual_hour_factor) == (cents, factor)
+    first, second, third = Activity.objects.filter(act="THRESHOLD_SET").order_by("pk")
+    assert (first.before, first.after) == ({"threshold": 500, "factor": 5}, {"threshold": 750, "factor": 3})
+    assert (
+        first.summary == "Members get an alert when the balance falls below $7.50 and when a key spends 3 times its usual hour."
+    )
+    assert second.summary == "Members get an alert when a key spends 3 times its usual hour."
+    assert third.summary == "Members get an alert neither of a low balance nor of an unusual hour."
+    assert text(owner.get(PAGE)).count("Never") == 2
+
+
+@pytest.mark.parametrize("given", ["1", "101", "0", "-5", "x", "2.5"])
+def test_a_factor_of_the_usual_hour_is_bounded_and_stays_typed(owner, alice, given):  # noqa: F811
+    page = owner.post(f"{PAGE}threshold/", {"threshold": "7.50", "factor": given})
+    assert (page.status_code, f'value="{given}"' in page.content.decode()) == (200, True)
+    alice.refresh_from_db()
+    assert (alice.warning_threshold_cents, alice.unusual_hour_factor) == (500, 5)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "x", "1.234"])
@@ -179,6 +191,10 @@ def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
         },
         "MODEL_ENDS": {"model": "acme/large", "ends_on": "2027-03-01", "successor": None},
         "TEST": {},
+        "KEY_HOUR_UNUSUAL": {
+            **{"key_id": "x", "key_name": "Nightly", "spent_nanos": 5 * 10**9, "usual_nanos": 10**9},
+            "starts_at": "2027-01-01T14:00:00",
+        },
     }
     key = {"key_id": "x", "key_name": "<b>", "percent": 80, "limit_nanos": 1, "spent_nanos": 1}
     for kind in set(AccountAlert.Kind) - set(AccountAlert.NOTICES):
@@ -194,5 +210,6 @@ def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
         "gets dearer",
         "ends on",
         "A test",
+        "Nightly spent $5.00 in an hour, far more than usual Its usual hour is up to $1.00. This one began at 14:00 UTC.",
     ):
         assert words in page
