@@ -104,9 +104,6 @@ def _value(value: Any) -> Any:
     return value
 
 
-# --- The tables of billing, as people and programs read them ------------------------------------------------------
-
-
 def _in_batches(rows: QuerySet[Any]) -> Iterator[Any]:
     """Return the rows, the newest first by their keys, a batch at a time. Between batches no connection is held."""
     return chain.from_iterable(newest_first.read_batches(rows.order_by("-pk"), _ROWS_AT_ONCE))

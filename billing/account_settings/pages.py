@@ -102,9 +102,6 @@ def download_export(request: HttpRequest, account: Account, export_id: UUID) -> 
     return downloads.respond(exports.read_parts(export), **file, downloader=f"user {request.user.pk}", subject="the export")
 
 
-# --- Closing the account -----------------------------------------------------------------------------------------
-
-
 class ClosingForm(forms.Form):
     """The name of the account, typed to confirm."""
 
@@ -159,9 +156,6 @@ def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
     except closing.ClosingRefused as refusal:
         messages.error(request, str(refusal))
     return redirect("settings")
-
-
-# --- What was done to it -----------------------------------------------------------------------------------------
 
 
 class ActivityForm(list_forms.ListForm):

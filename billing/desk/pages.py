@@ -89,8 +89,6 @@ class AccountActPages(RecordedAdmin):
         context = {"form": form, "balance": dollars.format_usd(form.subject.balance_nanos), **form.context()}
         return self.show_action(request, form.template, form.title, form.subject, **context)
 
-    # --- A link to set a password -----------------------------------------------------------------------------------
-
     @method_decorator(require_http_methods(["GET", "POST"]))
     def password_link_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:
         """Send a member a link to set a password. ``password_links`` records it."""
@@ -118,8 +116,6 @@ class AccountActPages(RecordedAdmin):
         else:
             messages.error(request, f"The email to {member} could not be sent. No link is active.")
         return True
-
-    # --- A lost phone -------------------------------------------------------------------------------------------------
 
     @method_decorator(require_http_methods(["GET", "POST"]))
     def lost_phone_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:

@@ -113,9 +113,6 @@ class SupportSite(AdminSite):
         )(request)
 
 
-# --- Which permission is missing ----------------------------------------------------------------------------------
-
-
 def _describe_denial(request: HttpRequest, denied: PermissionDenied) -> str:
     """Return what the member of staff needs and who has it, or the reason that the error gives, or else ''.
 

@@ -67,9 +67,6 @@ def describe(entry: LedgerEntry) -> str:
     return ", ".join(str(value) for name, value in metadata.items() if name.endswith("PaymentId"))
 
 
-# --- The CSV file -------------------------------------------------------------------------------------------------
-
-
 def _text_of(name: str) -> Callable[[LedgerEntry], str | None]:
     return lambda entry: csv_text.text_cell(entry.metadata.get(name))
 

@@ -143,9 +143,6 @@ def _find(account: Account, membership_id: int) -> Membership:
     return get_object_or_404(account.memberships.select_related("user"), pk=membership_id)
 
 
-# --- Where an invitation leads ------------------------------------------------------------------------------------
-
-
 @never_cache
 @leads_to_providers
 @require_http_methods(["GET", "HEAD", "POST"])

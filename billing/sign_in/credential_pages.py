@@ -138,9 +138,6 @@ def link_ended(request: HttpRequest) -> HttpResponse:
     return render(request, "account/password_link_ended.html", {"is_of_address": True}, status=404)
 
 
-# --- Passwords ----------------------------------------------------------------------------------------------------
-
-
 class ResetForm(forms.Form):
     email = EmailAddressField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "username"}))
 

@@ -101,9 +101,6 @@ class NewPasskeyForm(AddWebAuthnForm):
     )
 
 
-# --- Codes of apps ------------------------------------------------------------------------------------------------
-
-
 def _normalize(typed: str) -> str:
     """Return a code without spaces, hyphens and the like, with ASCII digits."""
     text = unicodedata.normalize("NFKC", typed)

@@ -43,8 +43,6 @@ class WaitingActAdmin(ReadOnlyAdmin):
     list_select_related: ClassVar[tuple[str, ...]] = ("account", "requested_by")
     ordering = (Case(When(decision="", then=0), default=1), F("id").desc())
 
-    # --- What each kind says of itself ----------------------------------------------------------------------------------
-
     def refusal(self, asked: Any, by: User) -> str:
         """Return why ``by`` cannot approve it, or ''."""
         raise NotImplementedError
@@ -56,8 +54,6 @@ class WaitingActAdmin(ReadOnlyAdmin):
     def facts(self, asked: Any) -> dict[str, str]:
         """Return what the page that approves shows beside the request."""
         return {}
-
-    # --- Pages ----------------------------------------------------------------------------------------------------------
 
     @admin.display(description="state", ordering="decision")
     def state(self, asked: WaitingAct) -> str:

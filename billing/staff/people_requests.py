@@ -41,9 +41,6 @@ def _approving(model: Any, id: UUID, by: User, refusal: Callable[[Any, User], st
         approvals.decide(asked, approvals.Decision.APPROVED, by)
 
 
-# --- A new owner --------------------------------------------------------------------------------------------------
-
-
 def ask_for_owner(request: HttpRequest, user: User, account: Account, staff: User) -> tuple[OwnerRequest, bool]:
     """Ask that the locked user become an owner. Return the request, and whether it is new. Must run in a transaction."""
     locks.lock_account(account.pk)
@@ -86,9 +83,6 @@ def _state_of_ownership(user: User, account: Account) -> dict[str, Any]:
 def state_of_owners(account: Account) -> dict[str, Any]:
     """Return who owns the account, for what waits for a second person and is about it."""
     return {"Who owns the account": list(lifecycle.active_owners(account).values_list("pk", flat=True))}
-
-
-# --- A lost second factor -----------------------------------------------------------------------------------------
 
 
 def ask_for_removal(
@@ -142,9 +136,6 @@ def _tell(asked: SecondFactorRequest, what: str) -> None:
     notices.tell_owners(asked.account, f"{asked.user}: {what}", but=asked.user)
     link = hosts.mailed_page("support-requests", "the page Two-factor authentication")
     mails.send_once_committed(asked.user.email, "second_factor_removal", what=what, link=link)
-
-
-# --- Withdrawing --------------------------------------------------------------------------------------------------
 
 
 def find_about(user: User) -> list[AccountAct]:

@@ -122,9 +122,6 @@ def renamed(messages: Iterable[tuple[str, Fields]], rule: Rule) -> Iterator[tupl
             yield path, {**message, "tool_call_id": turn.ids[index]}, False
 
 
-# --- What providers take ----------------------------------------------------------------------------------------------
-
-
 def _digest(call_id: str, attempt: int) -> bytes:
     told_apart = f"{attempt}:{call_id}" if attempt else call_id
     return hashlib.sha256(told_apart.encode(errors="replace")).digest()

@@ -152,8 +152,6 @@ def _plain(name: str) -> str:
     return _SEPARATORS.sub("", name.lower())
 
 
-# --- Refusals of our API key, not of one request -----------------------------------------------------------------------
-
 KEY_TEXT_BYTES_MAX = 2_000  # of a body: a message and a code are at its start
 
 _ABOUT_US = re.compile(

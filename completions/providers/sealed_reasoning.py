@@ -92,9 +92,6 @@ def _purpose(call: Call) -> str:
     return f"reasoning:{call.account_id}:{provider}:{call.offer.model_id}"
 
 
-# --- The members of a message, or of a delta ------------------------------------------------------------------------
-
-
 def text_members(text: str, form: str, index: int = 0) -> Fields:
     """Return what a model shows of its reasoning, under all its names. ``form`` says in OpenRouter's words whose it is."""
     return {"reasoning_content": text, "reasoning": text, "reasoning_details": [text_detail(text, form, index)]}

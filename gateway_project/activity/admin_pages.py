@@ -75,8 +75,6 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         find = partial(super().get_object, request, object_id, from_field)
         return everywhere.find(find, dict.fromkeys([cell.current(), *others]))
 
-    # --- A page that was opened before another user's change -------------------------------------------------------------
-
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         """Save the form, unless its values were changed since it was opened. Then show the new values, and say what changed."""
         with transaction.atomic():
@@ -103,8 +101,6 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         if context["original"] is not None:
             context["seen"] = outdated_pages.write(context["adminform"].form, formsets)
         return super().render_change_form(request, context, *args, **kwargs)
-
-    # --- Records ----------------------------------------------------------------------------------------------------------
 
     def record(self, request: HttpRequest, act: Activity.Act, target: Model, summary: str, **details: Any) -> None:
         """Record an act. ``details`` are those of ``log.record``: ``before``, ``after``, ``reason``, ``ticket``."""
@@ -139,8 +135,6 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
             raise PermissionDenied
         target = {"object_type": self.opts.label_lower, "object_id": unquote(object_id)}
         return redirect(f"{reverse('admin:activity_activity_changelist')}?{urlencode(target)}")
-
-    # --- Pages that do one action with one object, for which they need the view permission and the action's own ------------
 
     def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
         """Return the object. Raises Http404, PermissionDenied."""

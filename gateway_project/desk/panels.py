@@ -128,9 +128,6 @@ def compare(values: Sequence[int], shown: Sequence[str] = (), **details: Any) ->
     return Content(figure, before=before, change=change, **details)
 
 
-# --- The sections of an account's page ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Section:
     """A part of the page, which those with ``permission`` see. Sections are shown in the order of ``place``.

@@ -58,9 +58,6 @@ def read_usd(typed: str, *, decimals_max: int) -> int | None:
     return int(match[1].replace(",", "")) * NANOS_PER_DOLLAR + int((match[2] or "").ljust(9, "0"))
 
 
-# --- Amounts that pages round -------------------------------------------------------------------------------------
-
-
 class Amount(NamedTuple):
     """An amount as a page shows it, and exactly."""
 

@@ -107,9 +107,6 @@ def _from_validation(exception: exceptions.ValidationError) -> errors.InvalidReq
     return errors.InvalidRequest(f"{param}: {detail}" if param else str(detail), param=param, quotes_request=True)
 
 
-# --- JSON or a page ---------------------------------------------------------------------------------------------------
-
-
 def _wants_page(request: HttpRequest) -> bool:
     return not is_api(request) and "text/html" in request.headers.get("Accept", "")
 

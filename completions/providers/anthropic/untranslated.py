@@ -92,9 +92,6 @@ def ignored_fields(call: Call, given: Fields) -> list[str]:
     return [*unheeded, *unsigned, *betas, *(name for name in ("echo",) if name in call.request.fields)]
 
 
-# --- The conversation -----------------------------------------------------------------------------------------------
-
-
 def _conversation(given: list[Fields], *, takes_system: bool) -> Iterator[Fields]:
     """Yield the messages with blocks that Anthropic takes. A message that has none of them is left out."""
     calls = OpenCalls[str](call_ids.ANTHROPIC)
@@ -138,9 +135,6 @@ def _with_media_type(block: Fields) -> Fields:
     if isinstance(content, list) and block["type"] != "web_search_tool_result":
         return {**block, "content": [_with_media_type(each) for each in messages.without_blank(content)]}
     return {**block, "media_type": media.media_type(block["media_type"])} if "media_type" in block else block
-
-
-# --- Thinking -------------------------------------------------------------------------------------------------------
 
 
 def _reasoning(call: Call, given: Fields, rules: ModelRules) -> tuple[Fields, Fields, list[str]]:

@@ -54,9 +54,6 @@ def _step(found: Any, step: str) -> Any:
     return found.get(step) if isinstance(found, dict) else None
 
 
-# --- Where references lead ------------------------------------------------------------------------------------------
-
-
 def _graph(root: Schema, *, through_optional: bool = True) -> dict[str, set[str]]:
     """Return the references in each definition that the root leads to, by the reference to it. "#" is the root."""
     graph: dict[str, set[str]] = {}
@@ -111,9 +108,6 @@ def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
         found |= new
         waiting += new
     return found
-
-
-# --- Writing ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -124,9 +124,6 @@ def _schemas(request: ChatRequest, rules: ModelRules) -> Schemas:
     return Schemas(bytes_left, takes_json=rules.json_schemas)
 
 
-# --- Generation -------------------------------------------------------------------------------------------------
-
-
 def _is_prefilled(contents: list[Fields]) -> bool:
     return bool(contents) and contents[-1]["role"] == "model" and "text" in contents[-1]["parts"][-1]
 
@@ -184,9 +181,6 @@ def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
     wanted = reasoning.budget_tokens or _BUDGETS_TOKENS[effort]
     budget = 0 if effort == "none" and rules.thinking_off else max(rules.budget_min, min(wanted, rules.budget_max))
     return {"thinkingConfig": {**config, "thinkingBudget": budget}}
-
-
-# --- Tools ------------------------------------------------------------------------------------------------------
 
 
 def _tools(fields: Fields, schemas: Schemas) -> Fields:

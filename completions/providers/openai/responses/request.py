@@ -75,9 +75,6 @@ def ignored_fields(call: Call) -> list[str]:
     return [*ignored, "store"] if call.request.fields.get("store") else ignored
 
 
-# --- Reasoning and the format of the reply ----------------------------------------------------------------------
-
-
 def _reasoning(call: Call) -> Fields:
     """Return how much the model is to reason. Where it is told, it is asked for a summary of it, which the reply may show."""
     asked = call.request.reasoning
