@@ -79,7 +79,7 @@ ENTRIES_IN_ORDER = SharedQuery(
 )
 
 _USAGE_MEMBERS = "model,tokens,completionId,promptTokens,completionTokens,costInDollars,settlement"
-_USAGE_MEMBERS += ",webSearches,repeats,chargedBeforeInDollars"  # of some
+_USAGE_MEMBERS += ",webSearches,repeats,corrects,chargedBeforeInDollars"  # of some
 
 # The entries beside usage, which are few and have an index, with what explains each: the payment that it credits or takes back,
 # or the record of who booked it by hand. A manual entry without its ledger entry is a row, too.

@@ -39,6 +39,7 @@ class LedgerEntryMetadataSerializer(serializers.Serializer[Any]):
     repeats = serializers.CharField(
         required=False, help_text="The earlier run under the same Idempotency-Key, whose process died."
     )
+    corrects = serializers.CharField(required=False, help_text="Of a correction: the completion that it corrects.")
     chargedBeforeInDollars = serializers.CharField(
         required=False, help_text="What that run and those before it were charged, by which this one costs less."
     )

@@ -7,6 +7,7 @@ from completions.inbound.model_lists.views import ModelListView, ModelView
 from completions.inbound.openrouter.views import GenerationView, KeyView
 from completions.inbound.responses.stored_views import CancelledResponseView, InputItemsView, StoredResponseView
 from completions.inbound.responses.views import CompactionView, InputTokensView, ResponseQuoteView, ResponsesView
+from completions.inbound.usage_export import UsageExportView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
@@ -28,5 +29,6 @@ urlpatterns = [
     path("responses/<str:response_id>/cancel", CancelledResponseView.as_view()),
     path("responses/<str:response_id>/input_items", InputItemsView.as_view()),
     path("usage", views.UsageView.as_view()),
+    path("usage/export", UsageExportView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),
 ]

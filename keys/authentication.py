@@ -42,8 +42,8 @@ CLOSED_ACCOUNT_MESSAGE = "Incorrect API key provided: its account is closed. Ask
 
 # It is told by its format alone, which is public.
 MANAGEMENT_KEY_MESSAGE = (
-    "Incorrect API key provided: this is a management key, which can only create and change keys at /api/keys."
-    " Send a key from the dashboard's Keys page."
+    "Incorrect API key provided: this is a management key, which can only manage keys at /api/keys and export usage"
+    " at /v1/usage/export. Send a key from the dashboard's Keys page."
 )
 
 

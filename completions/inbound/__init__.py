@@ -10,6 +10,7 @@ events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 request_fields   what OpenAPI says of fields that several languages have
 quotes           what a request would cost, and how many tokens its prompt is likely to have
+usage_export     the usage of a key or an account as records to book
 chat_completions OpenAI's chat completions, quotes and usage
 model_lists      the models, in the shapes of OpenAI and Anthropic
 messages         Anthropic's Messages

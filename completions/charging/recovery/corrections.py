@@ -202,6 +202,8 @@ class Correction(Resolution):
 
     def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
         Resolution._add_writes(self, hold, account, rows)
+        if self.usage:
+            rows.writes.entries_inserted[-1].metadata["corrects"] = self.corrected_id  # ``repeats`` may be a later run
         for completion_id, nanos in self.overcharges:
             model = self.served_by.model_id
             entry = writer.return_overcharge(account, amount_nanos=nanos, reference=completion_id, model=model)

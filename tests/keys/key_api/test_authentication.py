@@ -40,7 +40,7 @@ def test_a_management_key_cannot_complete_or_read_and_is_told_so(api, method, pa
         reply = getattr(api, method)(path, CHAT if method == "post" else None)
     message = reply.json()["error"]["message"]
     assert reply.status_code == 401
-    assert "this is a management key, which can only create and change keys at /api/keys." in message
+    assert "this is a management key, which can only manage keys at /api/keys and export usage at /v1/usage/export." in message
 
 
 def test_a_completion_key_cannot_manage_and_is_told_what_it_is(alice, django_assert_num_queries):
