@@ -63,14 +63,21 @@ class ProviderError:
         return meaning or (self.code if self.code in CALLER_CODES else None)
 
     def meant_status(self, status: int) -> int:
-        """Return the status that an error should have had: 400 for what no provider would do, not of our account or a rate."""
-        if status in (401, 402, 429):
+        """Return the status that an error should have had: 402 if our account is unpaid, 400 for what no provider would do."""
+        if status in (401, 402):
+            return status
+        names, reason = self.names | {self.code}, self.reason[:_MEANT_CHARACTERS_MAX]
+        if status != 403 and error_meanings.is_unpaid(
+            status, names, reason
+        ):  # the words of a 403 say whether our key is refused
+            return 402
+        if status == 429:
             return status
         if self.caller_code in (error_meanings.CONTENT_FILTER, error_meanings.TOO_LONG) or status == 451:
             return 400
         if status == 400 and error_meanings.is_quota(self.names):
             return 429
-        return 429 if status == 413 and error_meanings.is_rate(self.names | {self.code}, self.reason) else status
+        return 429 if status == 413 and error_meanings.is_rate(names, reason) else status
 
     @property
     def status(self) -> int | None:

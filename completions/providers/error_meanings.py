@@ -106,6 +106,28 @@ _NOT_CONTENT = re.compile(
 _RATE = re.compile(
     r"rate[ _-]?limit|tokens? per (?:min|day|hour|second)|\bTPM\b|\bTPD\b|too many requests|throttl|quota", re.IGNORECASE
 )
+# Our account at the provider is not paid, whatever the status: more requests do not help until it is.
+_UNPAID_CODES = {
+    "1113": "Z.ai, Zhipu, with 429 (zai-org/feedback issue 789, langgenius/dify issue 5850)",
+    "accountdeactivated": "OpenAI",
+    "arrearage": "Alibaba, with 400 (alibabacloud.com/help/en/model-studio/error-code)",
+    "baseresp1008": "MiniMax (platform.minimax.io, error codes)",
+    "billinghardlimitreached": "OpenAI",
+    "billingnotactive": "OpenAI",
+    "creditbalanceexhausted": "OpenAI, with 429",
+    "exceededcurrentquotaerror": "Kimi, with 429 (MoonshotAI/kimi-code PR 1857)",
+    "organizationrestricted": "Groq, with 400",
+    "organizationspendlimitexceeded": "OpenAI, with 429",
+    "projectspendlimitexceeded": "OpenAI, with 429",
+}
+_UNPAID_AT_400 = "insufficientquota"  # with 429 it is Alibaba's word for a rate, too (help.aliyun.com/model-studio/error-code)
+_UNPAID_WORDS = {
+    r"exceeded your current quota.{0,200}platform\.openai\.com": "OpenAI; Alibaba has its words, with a link of its own",
+    r"used all available credits": "xAI, with 429 (continuedev/continue issues 10373, 10740)",
+    r"credits are depleted": "Gemini, with 429 (JeffOtano/roni PR 125)",
+    r"is suspended, possibly due to reaching the monthly spending limit": "Fireworks, with 412 (amd/gaia issue 3766)",
+    r"insufficient (?:account )?balance|欠费|余额不足": "Kimi, Z.ai, gateways",
+}
 _QUOTA_CODES = {
     "servicequotaexceededexception": "Bedrock, with 400 (docs.aws.amazon.com/bedrock, InvokeModel)",
 }
@@ -122,12 +144,20 @@ def _alternatives(table: dict[str, str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{words})" for words in table), re.IGNORECASE)
 
 
-_CONTENT, _OVERFLOW = _alternatives(_CONTENT_WORDS), _alternatives(_TOO_LONG_WORDS)
+_CONTENT, _OVERFLOW, _UNPAID = map(_alternatives, (_CONTENT_WORDS, _TOO_LONG_WORDS, _UNPAID_WORDS))
 
 
 def is_rate(names: frozenset[str], message: str) -> bool:
     """Return whether an error is about a rate, such as Groq's 413 for more tokens than a minute may have."""
     return any("ratelimit" in _plain(name) for name in names) or bool(_RATE.search(message))
+
+
+def is_unpaid(status: int, names: frozenset[str], message: str) -> bool:
+    """Return whether an error says that our account is not paid. Not by words where the message may quote the request."""
+    plain = {_plain(name) for name in names}
+    if plain & _UNPAID_CODES.keys():
+        return True
+    return _UNPAID_AT_400 in plain if status in (400, 413, 422) else bool(_UNPAID.search(message))
 
 
 def is_quota(names: frozenset[str]) -> bool:

@@ -33,11 +33,6 @@ _TOLD = (
     + FORMAT.encode()
     + b'","index":0}]%b'
 )
-# Of errors about our account at the provider: OpenAI's, Alibaba's and Groq's.
-_BILLING_CODES = {
-    *("Arrearage", "account_deactivated", "billing_hard_limit_reached", "billing_not_active"),
-    *("insufficient_quota", "organization_restricted"),
-}
 
 
 # --- A stream ---------------------------------------------------------------------------------------------------
@@ -248,11 +243,11 @@ def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> t
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:
-    """Return the status that a refusal should have had: some send 400 for a wrong key or an unpaid bill; and no wait."""
+    """Return the status that a refusal should have had: some send 400 for a wrong key; and no wait."""
     error = error_body.parse(body) if status == 400 else error_body.ProviderError()
     if error.code == "invalid_api_key" or error.message.startswith("Incorrect API key"):
         return 401, ""
-    return (402 if error.code in _BILLING_CODES else status), ""
+    return status, ""
 
 
 # --- Sizes ------------------------------------------------------------------------------------------------------

@@ -272,5 +272,61 @@ def test_more_than_a_minutes_tokens_is_a_rate_whatever_its_status(api, large, up
     assert_error(ask(api), 503, "upstream_error")
 
 
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+UNPAID = {
+    "openai": (
+        429,
+        f"{QUOTA} For more information on this error, read the docs: https://platform.openai.com/docs",
+        "insufficient_quota",
+    ),
+    "openai's organization": (429, "You have reached your limit.", "organization_spend_limit_exceeded"),
+    "groq": (400, "This organization has been restricted.", "organization_restricted"),
+    "alibaba": (400, "Access denied, please make sure your account is in good standing.", "Arrearage"),
+    "z.ai": (429, "[1113][Insufficient balance or no resource package. Please recharge.][2026]", "1113"),
+    "zhipu": (429, "您的账户已欠费，请充值后重试。", "1113"),
+    "kimi": (429, "Your account org-1 <ak-1> is suspended due to insufficient balance, please recharge your account", None),
+    "fireworks": (
+        412,
+        "Account a is suspended, possibly due to reaching the monthly spending limit or failure to pay",
+        "PRECONDITION_FAILED",
+    ),
+    "xai": (429, "Your team 1 has either used all available credits or reached its monthly spending limit.", None),
+    "gemini": (429, "Your prepayment credits are depleted. Please go to AI Studio.", "RESOURCE_EXHAUSTED"),
+}
+
+
+@pytest.mark.parametrize(("status", "message", "code"), UNPAID.values(), ids=UNPAID.keys())
+def test_a_provider_that_wants_to_be_paid_is_asked_once(api, alice, large, upstream, status, message, code):
+    upstream.will(reply(json.dumps({"error": {"message": message, "code": code}}).encode(), status=status))
+    told = ask(api)
+    assert_error(told, 502, "upstream_error")
+    assert "retry-after" not in told.headers
+    assert len(upstream.requests) == 1
+    assert_released(alice)
+
+
+RATES = {
+    "alibaba": (
+        f"{QUOTA} For details, see: https://help.aliyun.com/zh/model-studio/error-code#token-limit",
+        "insufficient_quota",
+    ),
+    "openai": ("Rate limit reached for gpt-4o in organization org-1 on requests per min. Limit: 3", "rate_limit_exceeded"),
+    "kimi": ("Your account org-1 <ak-1> request reached max request: 3, please try again", "rate_limit_reached_error"),
+    "gemini": ("Resource has been exhausted (e.g. check quota).", "RESOURCE_EXHAUSTED"),
+}
+
+
+@pytest.mark.parametrize(("message", "code"), RATES.values(), ids=RATES.keys())
+def test_a_rate_is_no_unpaid_account(api, large, upstream, settings, message, code):
+    settings.UPSTREAM_ATTEMPTS_MAX = 1
+    upstream.will(reply(json.dumps({"error": {"message": message, "code": code}}).encode(), status=429))
+    assert_error(ask(api), 503, "upstream_error")
+
+
+def test_a_request_that_quotes_an_unpaid_account_is_the_callers(api, large, upstream):
+    upstream.will(reply(json.dumps({"error": {"message": "Invalid value: 'insufficient balance'."}}).encode(), status=400))
+    assert_error(ask(api), 400, "invalid_request_error")
+
+
 def test_a_reply_of_minimax_is_no_error():
     assert not error_body.is_error({"choices": [], "base_resp": {"status_code": 0, "status_msg": ""}})

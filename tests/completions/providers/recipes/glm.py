@@ -60,7 +60,7 @@ RECIPES = {
             nanos=326_000,
         ),
         reasoning=Answered(whole(_REASONED, _usage(13, 43), **_HEAD), 13, 43, nanos=207_400, thoughts="A greeting."),
-        error=Refused(json_reply({"error": _BALANCE}, 429), 503, "upstream_error"),
+        error=Refused(json_reply({"error": _BALANCE}, 429), 502, "upstream_error"),
         refusal=Refused(
             json_reply({"contentFilter": [{"level": 1, "role": "user"}], "error": _UNSAFE}, 400),
             *(400, "content_filter", "unsafe or sensitive content"),
