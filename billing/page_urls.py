@@ -5,8 +5,12 @@ from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
 from billing import statement_pages
+from billing.account_settings import pages as settings_pages
 from billing.accounts import member_pages
 from billing.alerts import pages as alert_pages
+from billing.members import pages as members_pages
+from billing.payments import demo_pages
+from billing.payments import pages as payment_pages
 from billing.sign_in import credential_pages
 from billing.staff import people_requests
 
@@ -18,9 +22,31 @@ urlpatterns = [
     path("ledger/", statement_pages.show_statement, name="statement"),
     path("support-requests/", never_cache(login_required(people_requests.show)), name="support-requests"),
     path("support-requests/<uuid:id>/", never_cache(login_required(people_requests.withdraw)), name="withdraw-request"),
-    path("members/", include("billing.members.page_urls")),
-    path("billing/", include("billing.payments.page_urls")),
-    path("settings/", include("billing.account_settings.page_urls")),
+    path("members/", members_pages.show, name="members"),
+    path("members/invite/", members_pages.invite, name="invite-member"),
+    path("members/join/", members_pages.join, name="join"),
+    path("members/invitations/<uuid:invitation_id>/revoke/", members_pages.revoke_invitation, name="revoke-invitation"),
+    path("members/<int:membership_id>/role/", members_pages.change_role, name="member-role"),
+    path("members/<int:membership_id>/end/", members_pages.end_membership, name="end-membership"),
+    path("billing/", payment_pages.overview, name="billing"),
+    path("billing/details/", payment_pages.change_details, name="billing-details"),
+    path("billing/top-up/", payment_pages.change_top_up, name="top-up"),
+    path("billing/payments/<uuid:payment_id>/", payment_pages.show_payment, name="payment"),
+    path("billing/payments/<uuid:payment_id>/cancel/", payment_pages.cancel_payment, name="cancel-payment"),
+    path("billing/payments/<uuid:payment_id>/retry/", payment_pages.retry_payment, name="retry-payment"),
+    path("billing/payments/<uuid:payment_id>/receipt/", payment_pages.show_receipt, name="receipt"),
+    path("billing/payments/<uuid:payment_id>/invoice.pdf", payment_pages.download_invoice, name="invoice"),
+    path("billing/credit-notes/<slug:number>.pdf", payment_pages.download_credit_note, name="credit-note"),
+    path("billing/demo/<slug:demo_id>/", demo_pages.show, name="demo-payment"),
+    path("settings/", settings_pages.show, name="settings"),
+    path("settings/close/", settings_pages.close_account, name="close-account"),
+    path("settings/close/undo/", settings_pages.undo_closing, name="undo-closing"),
+    path("settings/emails/", settings_pages.change_emails, name="emails"),
+    path("settings/name/", settings_pages.rename, name="rename-account"),
+    path("settings/export/", settings_pages.export_data, name="export"),
+    path("settings/export/<uuid:export_id>.zip", settings_pages.download_export, name="export-file"),
+    path("settings/activity/", settings_pages.show_activity, name="activity"),
+    path("settings/activity.csv", settings_pages.download_activity, name="activity-csv"),
     path("alerts/", include("billing.alerts.page_urls")),
     path("warnings/", alert_pages.moved, {"rest": ""}),
     path("warnings/<path:rest>", alert_pages.moved),

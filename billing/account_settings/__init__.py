@@ -5,5 +5,4 @@
 - ``own_tables``  the tables of an export; what the models say of it and of erasure: a file or a reason, deleted or what else
 - ``exports``     makes the export of all data, and forgets it after some days
 - ``pages``       /dashboard/settings/: the overview, which emails are sent, the export, the closing, the activity
-- ``page_urls``   their paths
 """

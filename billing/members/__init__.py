@@ -4,5 +4,4 @@
 - ``changes``      another role for a member, and the end of a membership; an account keeps an owner
 - ``notices``      mails about who is a member
 - ``pages``        /dashboard/members/, with its forms, and where an invitation leads
-- ``page_urls``    their paths
 """

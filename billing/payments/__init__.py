@@ -18,7 +18,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences
-- ``pages``             /dashboard/billing/...: balance, payments, receipts, automatic top-ups; ``page_urls`` are all addresses
+- ``pages``             /dashboard/billing/...: balance, payments, receipts, automatic top-ups
 
 The processor is asked, and never believed on its word about a payment: an event says only that something happened to a payment.
 The new state is read from the processor, compared with the Payment row, and booked as the difference to what is booked already.

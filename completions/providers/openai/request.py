@@ -84,12 +84,8 @@ class Quirk:
     ids: call_ids.Rule = call_ids.ANY
 
 
-# The same rules, but for the names of the limit: 400 for the newer with gpt-4o at older versions of its API, for the older with
-# later models (github.com/lfnovo/open-notebook/issues/111, github.com/openai/openai-python/issues/1724). Such versions do not
-# have include_obfuscation either. Tiers: learn.microsoft.com/azure/foundry/openai/how-to/flex-processing.
-_AZURE = Quirk(
+_OF_OPENAI = Quirk(
     max_tokens_field="max_completion_tokens",
-    has_old_models=True,
     refuses_unknown=True,
     documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
     takes_developers=True,
@@ -99,25 +95,17 @@ _AZURE = Quirk(
     stores_metadata=True,
     ids=call_ids.OPENAI,
 )
+# The same rules, but for the names of the limit: 400 for the newer with gpt-4o at older versions of its API, for the older with
+# later models (github.com/lfnovo/open-notebook/issues/111, github.com/openai/openai-python/issues/1724). Such versions do not
+# have include_obfuscation either. Tiers: learn.microsoft.com/azure/foundry/openai/how-to/flex-processing.
+_AZURE = replace(_OF_OPENAI, has_old_models=True)
 # By the host of ``base_url``, or its domain. Sources: each provider's reference, and the errors that its users reported.
 QUIRKS: dict[str, Quirk] = {
     # Newer models: 400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead"
     # (github.com/openai/openai-python/issues/2046). All models accept the new name; the reference calls the old one deprecated.
     # An unknown field: 400 (github.com/continuedev/continue/issues/11409). Obfuscation is padding, which we do not pass on.
     # 400, "The 'metadata' parameter is only allowed when 'store' is enabled" (github.com/QwenLM/qwen-code/issues/243).
-    "api.openai.com": Quirk(
-        max_tokens_field="max_completion_tokens",
-        stream_options={"include_usage": True, "include_obfuscation": False},
-        refuses_unknown=True,
-        documented_fields=_OPENAI,
-        documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
-        takes_developers=True,
-        reasoning_off={"reasoning_effort": "none"},
-        takes_custom_tools=True,
-        takes_tiers=True,
-        stores_metadata=True,
-        ids=call_ids.OPENAI,
-    ),
+    "api.openai.com": replace(_OF_OPENAI, stream_options={"include_usage": True, "include_obfuscation": False}),
     "openai.azure.com": _AZURE,
     **dict.fromkeys(("services.ai.azure.com", "cognitiveservices.azure.com"), replace(_AZURE, is_of_openai=True)),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
