@@ -117,7 +117,7 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     ``min_quality`` is of 0 to 100, which the model that an alias stands for must have.
 
     Without ``allows_fallbacks`` only those of ``order`` are asked, or one provider where there is no order. With
-    ``requires_parameters`` only those are asked that are sent every field.
+    ``requires_parameters`` only those are asked that are sent every field. The last two are those of ``data_demands.Demand``.
     """
 
     order: tuple[str, ...] = ()
@@ -129,6 +129,8 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     min_quality: float | None = None
     allows_fallbacks: bool = True
     requires_parameters: bool = False
+    data_policy: str = ""
+    data_regions: tuple[str, ...] = ()
 
     @property
     def asks_one_provider(self) -> bool:
@@ -318,6 +320,18 @@ class Target:
     tier_header: str = ""
 
 
+class Promise(msgspec.Struct, frozen=True):
+    """How a provider treats the data of requests. None or "": not known.
+
+    ``retention_days``: how long it keeps prompts and replies, 0: no longer than it works on them. ``trains``: models are
+    trained on them. ``region``: where they are processed, as a code of two letters, or "global" for anywhere.
+    """
+
+    retention_days: int | None = None
+    trains: bool | None = None
+    region: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One way to reach a model: a provider, and the model's name there. ``kind`` is that of its adapter."""
@@ -339,6 +353,7 @@ class Route:
     cancels: bool = False  # the provider stops charging when the connection is closed
     rules: ModelRules = NO_RULES
     target: Target = Target()
+    promise: Promise = Promise()
 
 
 @dataclass(frozen=True, slots=True)

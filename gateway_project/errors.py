@@ -138,6 +138,15 @@ class ModelNotRanked(ModelNotFound):
     details = {"reason": "no_ranked_model"}
 
 
+class DataDemandUnmet(InvalidRequest):
+    """No route promises what is demanded about data. ``demands`` are all that are in force, as the catalog has them."""
+
+    status, code = 404, "data_demand_unmet"
+    description = "No provider of the model promises what is demanded about data"
+    advice = "Use another model. Or change what the request, its key or its account demands: the reply says whose it is."
+    demands: Any = ()
+
+
 class PreviousResponseNotFound(InvalidRequest):
     code = "previous_response_not_found"
     description = "The previous response, or one before it, was unknown, deleted or expired"

@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from billing import money
-from billing.models import Account, User
+from billing.models import Account, DataDemands, User
 from gateway_project import identifiers
 from gateway_project.cells.directory import ReferredModel
 from gateway_project.cells.models import Reference
@@ -25,7 +25,7 @@ TAGS_MAX = 10
 TAG_CHARACTERS_MAX = 40
 
 
-class ApiKey(ReferredModel):
+class ApiKey(DataDemands, ReferredModel):
     """A key: its account, its limits and whether it may be used. The secret is not stored."""
 
     kept = Kept("keys", "It is revoked, without its name and tags.")

@@ -60,7 +60,8 @@ def assert_error(reply: Any, status: int, code: str, param: str | None = None) -
     error = reply.json()["error"]
     further = set(error) - {"message", "type", "code", "param"}
     of_money = {"limit_source", "held", "held_since"} if "limit_source" in error else set()
-    assert further - {"resets_at"} == ({"reason"} if code == "model_not_found" else of_money)
+    of_code = {"model_not_found": {"reason"}, "data_demand_unmet": {"demands", "routes"}}
+    assert further - {"resets_at"} == of_code.get(code, of_money)
     assert "limit_source" in error or code != "insufficient_quota"
     assert error["message"].endswith((".", "?")), error["message"]
     assert not error["message"].endswith(".."), error["message"]

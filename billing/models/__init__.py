@@ -13,7 +13,17 @@ Triggers of migration 0002 enforce invariants between rows. All models are impor
 - ``closing``    accounts that close, and exports of their data
 """
 
-from billing.models.accounts import Account, Invitation, Membership, MembershipChange, Role
+from billing.models.accounts import (
+    REGION,
+    REGIONS_MAX,
+    Account,
+    DataDemands,
+    DataPolicy,
+    Invitation,
+    Membership,
+    MembershipChange,
+    Role,
+)
 from billing.models.alerts import AccountAlert, AlertDelivery, EmailChoice, WebhookEndpoint
 from billing.models.approvals import (
     IS_APPROVED_BY_ANOTHER,

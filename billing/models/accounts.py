@@ -1,10 +1,11 @@
 """Accounts and their members."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
-from django.core.validators import MinValueValidator
+from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Cast, Lower, Now, Right
@@ -18,6 +19,7 @@ from gateway_project.db import cell
 from gateway_project.db.constraints import must_hold
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
+REGIONS_MAX = 10
 _OF_EACH_KEY = "Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one."
 
 
@@ -25,7 +27,37 @@ def _limit(help_text: str) -> "models.PositiveIntegerField[int | None, int | Non
     return models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)], help_text=help_text)
 
 
-class Account(OwnedModel):
+REGION = "[a-z]{2}"  # eu, or the code of a country in ISO 3166
+
+
+class DataPolicy(models.TextChoices):
+    """What is demanded of providers about prompts and replies. Each contains the one before."""
+
+    ANY = "", "Any provider"
+    DENY = "deny", "Nobody trains on them"
+    ZDR = "zdr", "Nobody keeps them or trains on them"
+
+
+class DataDemands(models.Model):
+    """What an account or a key demands of whoever gets its requests. Each demand holds for itself: none loosens another."""
+
+    data_policy = models.CharField(
+        "prompts and replies", max_length=10, choices=DataPolicy.choices, blank=True, default="", db_default=""
+    )
+    data_regions: ClassVar = ArrayField(
+        models.CharField(max_length=2, validators=[RegexValidator(rf"\A{REGION}\Z", "Write codes of two lower-case letters.")]),
+        verbose_name="regions",
+        null=True,
+        blank=True,
+        size=REGIONS_MAX,
+        help_text="Where requests may be processed, such as eu, ch. Empty: anywhere.",
+    )
+
+    class Meta:
+        abstract = True
+
+
+class Account(DataDemands, OwnedModel):
     """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount, last seq and open holds."""
 
     kept = Kept("account", "Its name is replaced.")

@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from completions import estimates, providers
-from completions.catalog import lookup
+from completions.catalog import data_demands, lookup
+from completions.catalog.data_demands import Demand
 from completions.chat import Call, ChatRequest, Offer, ProviderPreferences, Route
 from completions.providers import ignored_fields
 from completions.providers.access import platforms
@@ -25,39 +26,56 @@ from keys.authentication import Caller
 
 # The gateway honours them: what it keeps of a request, and what it does not keep.
 _LABELS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "store", "user"})
+_NO_PREFERENCES = ProviderPreferences()
 _WINDOW = timedelta(hours=1)
 _Measurements = dict[measurements.Route, Measured]
 # Read by one request per minute, while the others use the last reading.
 _measured: StaleWhileRefresh[None, _Measurements] = StaleWhileRefresh(seconds=60, entries_max=1, stale_on=pool.UNAVAILABLE)
 
 
-def eligible_offers(request: ChatRequest, caller: Caller | None = None) -> list[Offer]:
-    """Return the offers to try, in order: the requested model, then its fallbacks. Raises ModelNotFound, InvalidRequest."""
-    if request.provider_preferences:
-        lookup.require_known_providers(request.provider_preferences)
-    first = _require_eligible(request, lookup.find_offer(request.model, "model", caller))
-    offers = [first]
+def eligible_offers(request: ChatRequest, caller: Caller | None = None, demands: Sequence[Demand] | None = None) -> list[Offer]:
+    """Return the offers to try, in order: the requested model, then its fallbacks. Raises ModelNotFound, InvalidRequest.
+
+    ``demands`` are all that are in force; None: only those of the request are known yet.
+    """
+    preferences = request.provider_preferences
+    if preferences:
+        lookup.require_known_providers(preferences)
+    if demands is None:
+        demands = data_demands.in_force(preferences) if preferences else ()
+    first, offers, unmet = lookup.find_offer(request.model, "model", caller), [], None
+    try:
+        offers.append(_require_eligible(request, first, demands))
+    except errors.DataDemandUnmet as refusal:  # a model that the request names as a fallback may meet it
+        unmet = refusal
     for place, model_id in request.fallbacks:
         fallback = lookup.find_offer(model_id, f"models[{place}]", caller)
         with suppress(errors.InvalidRequest):
-            offers.append(_require_eligible(request, fallback))
+            offers.append(_require_eligible(request, fallback, demands))
+    if not offers and unmet:
+        raise unmet
     return offers
 
 
-def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
+def _require_eligible(request: ChatRequest, offer: Offer, demands: Sequence[Demand]) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
-    if request.provider_preferences and request.provider_preferences.bound_models:
-        offer = _within_bounds(request, request.provider_preferences, offer)
+    preferences = request.provider_preferences
+    if (preferences and preferences.bound_models) or (demands and offer.alias):
+        offer = _within_bounds(request, preferences or _NO_PREFERENCES, offer, demands)
     require_kind(request, offer)
     estimates.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
     routes: list[Route] = []
-    preferred = _preferred(request.provider_preferences, offer)
+    if preferences:
+        offer = _allowed(preferences, offer)
+    if demands:
+        [offer] = data_demands.narrow(request, [offer], demands)
+    preferred = _preferred(preferences, offer) if preferences else offer.routes
     for route in preferred:
         try:
             _check(request, route)
-            if request.provider_preferences and request.provider_preferences.requires_parameters:
+            if preferences and preferences.requires_parameters:
                 _require_every_field_sent(request, offer, route)
             routes.append(route)
         except errors.InvalidRequest as error:
@@ -67,8 +85,11 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
 
 
-def _within_bounds(request: ChatRequest, preferences: ProviderPreferences, offer: Offer) -> Offer:
-    """Return the offer, or of an alias that of the first model with the price and the quality that the caller allows."""
+def _within_bounds(request: ChatRequest, preferences: ProviderPreferences, offer: Offer, demands: Sequence[Demand]) -> Offer:
+    """Return the offer, or of an alias that of the first model with the price and the quality that the caller allows.
+
+    Of an alias also with a route that meets the demands.
+    """
     asked = request.tier, request.prompt_tokens_max
     if not offer.alias:
         if preferences.min_quality is not None:
@@ -76,15 +97,20 @@ def _within_bounds(request: ChatRequest, preferences: ProviderPreferences, offer
         if not preferences.allow_price(offer.price, *asked):
             raise errors.wrong("provider.max_price", f"is below the price of {offer.model_id}")
         return offer
-    wanted = preferences.min_quality
+    wanted, unmet = preferences.min_quality, None
     for candidate in offer.candidates:
         is_good_enough = wanted is None or (candidate.quality is not None and candidate.quality >= wanted)
         if is_good_enough and preferences.allow_price(candidate.price, *asked):
             chosen = lookup.find_offer(candidate.model_id)
             if not preferences.allow_price(chosen.price, *asked):  # it was raised after the alias was read
                 continue
+            try:
+                data_demands.narrow(request, [chosen], demands)
+            except errors.DataDemandUnmet as refusal:
+                unmet = unmet or refusal
+                continue
             return replace(chosen, alias=offer.alias, ranking=offer.ranking, candidates=offer.candidates)
-    raise errors.wrong("provider", f"leaves no model of {offer.alias}")
+    raise unmet or errors.wrong("provider", f"leaves no model of {offer.alias}")
 
 
 def require_kind(request: ChatRequest, offer: Offer) -> None:
@@ -128,10 +154,8 @@ def _require_every_field_sent(request: ChatRequest, offer: Offer, route: Route) 
         raise errors.wrong("provider.require_parameters", reason, quotes_request=True)
 
 
-def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequence[Route]:
-    """Return the routes that the caller allows, those of its order first. Raises InvalidRequest if it allows none."""
-    if preferences is None:
-        return offer.routes
+def _allowed(preferences: ProviderPreferences, offer: Offer) -> Offer:
+    """Return the offer with the routes that the caller allows. Raises InvalidRequest if it allows none."""
     only, ignored = preferences.only, preferences.ignore
     ordered = preferences.order if not preferences.allows_fallbacks else ()
     allowed = [
@@ -143,6 +167,12 @@ def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequenc
     ]
     if offer.routes and not allowed:
         raise errors.wrong("provider", f"leaves no provider of {offer.model_id}")
+    return offer if len(allowed) == len(offer.routes) else replace(offer, routes=tuple(allowed))
+
+
+def _preferred(preferences: ProviderPreferences, offer: Offer) -> Sequence[Route]:
+    """Return the routes in the caller's order, or only the first ones of them."""
+    allowed: Sequence[Route] = offer.routes
     if preferences.sort and preferences.sort != "price":  # a model costs the same at every provider
         allowed = _sort_by_speed(allowed, offer.model_id, preferences.sort)
     places = {slug: place for place, slug in enumerate(dict.fromkeys(preferences.order))}

@@ -246,6 +246,7 @@ def _write_routes(wanted: Mapping[str, ModelTable], report: Report) -> None:
     for model_id, table in wanted.items():
         for target in table.routes:
             columns = {"api": target.api, "priority": target.priority, "weight": target.weight, "rules": table.rules_of(target)}
+            columns |= target.promise
             route = existing.pop((model_id, target.provider, target.upstream_model), None)
             if route is not None:
                 _update(route, columns, report.routes)

@@ -302,6 +302,7 @@ def _route(route: models.Route) -> chat.Route:
         is_key_refused=provider.is_key_refused,
         probed_from=time.monotonic() + PROBE_SECONDS - refused_time.total_seconds() if refused_time else 0.0,
         cancels=provider.cancels,
+        promise=route.promise,
         rules=model_rules.of_route(route.adapter, provider.base_url, route.upstream_model, route.rules),
         target=adapter.target(provider.pk, base_url, api_key, provider.access, route.upstream_model),
     )

@@ -7,13 +7,14 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Self, get_args, get_origin
 
 import msgspec
 import pydantic
 from pydantic_core import ErrorDetails, PydanticKnownError
 
 from billing import money
+from billing.models import REGION
 from completions import chat
 from completions.catalog import markup, rules
 from completions.models import Category, ModelKind, Provider, Route
@@ -82,6 +83,12 @@ _SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
 _PriceNanos = Annotated[int, pydantic.PlainValidator(_price_nanos)]
 
 
+_Days = Annotated[int, _rule(lambda days: 0 <= days <= 36_500, "{} is not between 0 and 36500")]
+_PromisedRegion = Annotated[
+    str, _rule(re.compile(f"{REGION}|global").fullmatch, "{!r} is neither two lower-case letters, such as eu or us, nor global")
+]
+
+
 class _Table(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -92,7 +99,25 @@ class About(_Table):
     as_of: datetime.date | None = None
 
 
-class ProviderTable(_Table):
+class _PromiseTable(_Table):
+    """The columns of ``models.DataPromise``: what is known of how the data of requests is treated."""
+
+    retention_days: _Days | None = None
+    trains: bool | None = None
+    region: _PromisedRegion | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _trains_on_what_it_keeps(self) -> Self:
+        if self.trains and self.retention_days == 0:
+            raise ValueError("trains = true contradicts retention_days = 0: what is trained on is kept")
+        return self
+
+    @property
+    def promise(self) -> Columns:
+        return {"retention_days": self.retention_days, "trains": self.trains, "region": self.region or ""}
+
+
+class ProviderTable(_PromiseTable):
     """A table [providers.NAME] of a provider without an address, such as the built-in echo."""
 
     kind: Annotated[str, _one_of(Provider.Kind.values)]
@@ -105,7 +130,7 @@ class ProviderTable(_Table):
     @property
     def columns(self) -> Columns:
         """The columns of the provider, with the defaults of what only one with an address has."""
-        return {**HttpProviderTable.model_construct(base_url="").columns, **self.model_dump()}
+        return {**HttpProviderTable.model_construct(base_url="").columns, **self.model_dump(), **self.promise}
 
 
 _Variable = Annotated[str, pydantic.AfterValidator(rules.clean_api_key_env)]
@@ -183,7 +208,7 @@ class HttpProviderTable(ProviderTable):
         access = {name: value for name in _ACCESS if (value := getattr(self, name))}
         if self.auth:
             access["auth"], columns["api_key_env"] = self.auth.stated, self.auth.env or self.api_key_env
-        return {**columns, "access": access}
+        return {**columns, **self.promise, "access": access}
 
 
 _ACCESS = ("headers", "query", "paths", "platform")
@@ -298,7 +323,7 @@ _RULES: dict[str, Any] = {rule.name: _stated(rule) for rule in msgspec.structs.f
 RulesTable: Any = pydantic.create_model("RulesTable", __base__=_Table, **_RULES)
 
 
-class RouteTable(_Table):
+class RouteTable(_PromiseTable):
     """One of the ``routes`` of a model."""
 
     provider: Annotated[str, _text(50)]

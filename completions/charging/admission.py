@@ -5,6 +5,7 @@ providers cannot do. Clients may rely on the order here, which ``tests/test_erro
 
 1. the key is active and its account open            401 invalid_api_key
 2. the key may use the model                         404 model_not_found
+   a route promises what is demanded about data      404 data_demand_unmet
    (a stored Idempotency-Key                         the first reply; 400 or 409 where there is none to repeat)
 3. requests per minute, tokens per minute,
    requests in flight, work left unpaid              429 rate_limit_exceeded
@@ -27,7 +28,8 @@ from billing.accounts import unpaid_work
 from billing.ledger import holds
 from billing.models import Account, Hold
 from completions import estimates
-from completions.catalog import lookup
+from completions.catalog import data_demands, lookup
+from completions.catalog.data_demands import Demand
 from completions.charging import batch, idempotency, oldest_hold
 from completions.charging.batch import Admission, LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredRequest
@@ -64,6 +66,7 @@ class Admitted(msgspec.Struct, frozen=True):
     idempotency_key: IdempotencyKey | None = None
     is_new_account: bool = False  # it has never paid
     keeps_responses: bool = False  # as its account says
+    keeps_nothing: bool = False  # of prompt and reply, because zdr is demanded
 
     def charge_nanos(self, cost_nanos: int) -> int:
         """Return what settlement charges for a cost: what the runs before did not pay, and at most what is held."""
@@ -149,15 +152,18 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
 
         Return the earlier run instead, if its reply is stored.
         """
-        if self.completion_id in rows.holds:
-            return _read_admitted(self, rows)
         account, key = rows.accounts.get(self.account_id), rows.keys.get(self.key_id)
         if account is None or key is None:  # they were deleted after the caller's identity was cached
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+        demands = data_demands.in_force(self.request.provider_preferences, key, account)
+        if self.completion_id in rows.holds:
+            return _read_admitted(self, rows, demands)
         now, window = rows.now, rows.windows[key.id]
         require_active(key, account, now, self.caller)  # 1
         require_allowed(key, self.offers[0])  # 2
         offers = [offer for offer in self.offers if _is_allowed(key, offer)]
+        if demands and (narrowed := tuple(data_demands.narrow(self.request, offers, demands))) != self.offers:
+            return msgspec.structs.replace(self, offers=narrowed, _needs_nanos={}).apply(rows)
         earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
@@ -178,7 +184,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         if len(offers) > 1:
             payable_nanos = _payable_nanos(self.request, offers[1:], max_tokens, payable_now_nanos, payable_nanos)
         admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
-        record = self._record(now, window, earlier)
+        record = self._record(now, window, earlier, demands)
         held_nanos = record.due_nanos(payable_nanos)
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
@@ -195,6 +201,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             self.idempotency_key,
             is_new_account=not account.has_paid,
             keeps_responses=account.keeps_responses,
+            keeps_nothing=data_demands.keeps_nothing(demands) if demands else False,
         )
 
     def _require_money(self, account: Account, window: SpendingWindow | None, charged_before_nanos: int) -> int:
@@ -220,7 +227,9 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             nanos = self._needs_nanos[max_tokens] = estimates.worst_case_nanos(self.request, self.offers[0], max_tokens)
         return nanos
 
-    def _record(self, now: datetime, window: SpendingWindow | None, earlier: StoredRequest | None) -> CompletionRecord:
+    def _record(
+        self, now: datetime, window: SpendingWindow | None, earlier: StoredRequest | None, demands: Sequence[Demand]
+    ) -> CompletionRecord:
         """Return the record as the completion begins. In the end another offer or route may have served it."""
         offer = self.offers[0]
         return CompletionRecord(
@@ -244,6 +253,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             service_tier=self.request.tier or None,
             end_user=self.request.labels.end_user,
             tags=self.request.labels.tags,
+            data_demanded={demand.source: demand.fields for demand in demands} if demands else None,
         )
 
     def demand(self) -> AdmissionDemand:
@@ -252,7 +262,8 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         first_tokens = request.max_tokens_of(self.offers[0])
         need_nanos = self._need_nanos(1 if first_tokens is None else first_tokens)
         return AdmissionDemand(
-            model_ids, self.countable_tokens, need_nanos, request.max_tokens is not None, self.idempotency_key
+            *(model_ids, self.countable_tokens, need_nanos, request.max_tokens is not None, self.idempotency_key),
+            request.provider_preferences,
         )
 
 
@@ -298,15 +309,18 @@ def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
     return nanos if limit_nanos is None else min(nanos, limit_nanos)
 
 
-def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Admitted:
+def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows, demands: Sequence[Demand]) -> Admitted:
     """Return what was admitted by a commit whose answer was lost, rebuilt from its rows."""
     hold: Hold = rows.holds[admission_request.completion_id]
     completion = CompletionRecord.from_row(rows.completions[admission_request.completion_id])
     request, key = admission_request.request, rows.keys[admission_request.key_id]
-    offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
+    offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or list(admission_request.offers[:1])
+    offers = data_demands.narrow(request, offers, demands) if demands else offers
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
     affordable_tokens = estimates.affordable_tokens(request, offers[0], payable_nanos)
     ceiling_tokens = request.max_tokens_of(offers[0])  # 0 for embeddings
     max_tokens = min(affordable_tokens, offers[0].max_output_tokens if ceiling_tokens is None else ceiling_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
-    return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)
+    nothing = data_demands.keeps_nothing(demands)
+    idempotency_key = admission_request.idempotency_key
+    return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, idempotency_key, keeps_nothing=nothing)

@@ -120,8 +120,8 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
     if stored.is_too_large:
         raise errors.InvalidRequest(
             f"The request with this {HEADER} ran as {stored.completion_id} and was charged once. Its reply was not kept,"
-            " because it was too large or the account has stored many since, and cannot be repeated. To run and pay for the"
-            f" request again, send another {HEADER}.",
+            " because it was too large, zdr was demanded, or the account has stored many since, and cannot be repeated. To run"
+            f" and pay for the request again, send another {HEADER}.",
             param=HEADER,
             headers={NOT_STORED_HEADER: "false"},
         )

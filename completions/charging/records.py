@@ -34,6 +34,7 @@ class CompletionRecord(msgspec.Struct, frozen=True):
     service_tier: str | None = None
     end_user: str | None = None
     tags: dict[str, str] | None = None
+    data_demanded: dict[str, Any] | None = None
 
     def due_nanos(self, cost_nanos: int) -> int:
         """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""
@@ -63,7 +64,7 @@ class ServedBy(NamedTuple):
 
     Of a stream also the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when none
     failed, and empty when no provider was asked because of failures before. ``provider_request_id`` is that of the latest
-    attempt.
+    attempt. ``data_promised`` is None where nothing was demanded about data.
     """
 
     model_id: str
@@ -74,6 +75,7 @@ class ServedBy(NamedTuple):
     streamed_ms: int | None = None
     failed_attempts: list[FailedAttempt] | None = None
     provider_request_id: str | None = None
+    data_promised: dict[str, Any] | None = None
 
     @classmethod
     def from_row(cls, completion: Completion) -> "ServedBy":

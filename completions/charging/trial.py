@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from billing.models import Account
 from completions import estimates
-from completions.catalog import eligibility
+from completions.catalog import data_demands, eligibility
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import AdmissionRequest, Admitted
 from completions.charging.batch import LockedRows
@@ -41,7 +41,8 @@ def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int 
     caller = Caller(key.pk, key.account_id)
     try:
         chat = schema.parse(fields if max_tokens is None else {**fields, "max_tokens": max_tokens})
-        tried = admission.prepare(chat, eligibility.eligible_offers(chat, caller), caller)
+        demands = data_demands.in_force(None, key, key.account)
+        tried = admission.prepare(chat, eligibility.eligible_offers(chat, caller, demands), caller)
     except errors.ModelNotFound as refusal:
         return Trial(refusal, _rule(refusal))
     except errors.ApiError as refusal:

@@ -4,7 +4,7 @@ A language adds how a request is read, and how replies are written.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from completions.catalog import eligibility
+from completions.catalog import data_demands, eligibility
 from completions.charging import admission, early_refusal, idempotency
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
@@ -138,7 +138,8 @@ class RequestView(RatedView):
         """Return the hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
         with self.reading(request) as (key, chat):
             caller = Caller(key.pk, key.account_id)
-            described = describe_quote(chat, eligibility.eligible_offers(chat, caller), caller)
+            demands = data_demands.in_force(chat.provider_preferences, key, key.account)
+            described = describe_quote(chat, eligibility.eligible_offers(chat, caller, demands), caller)
         return json_reply(described)
 
     @contextmanager
@@ -276,7 +277,7 @@ class CompletionView(RequestView):
             early_refusal.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         fields, chat = self.parse(request, raw, work_bytes)
         with refusal_cache.replay_or_record_before_admission(
-            caller.key_id, chat.model, *[model_id for _, model_id in chat.fallbacks]
+            caller.key_id, chat.model, *[model_id for _, model_id in chat.fallbacks], preferences=chat.provider_preferences
         ):
             offers = eligibility.eligible_offers(chat, caller)
         idempotency_key = None
@@ -284,7 +285,13 @@ class CompletionView(RequestView):
             with large_work.turn(work_bytes):
                 idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
         request_id = notes_of_api(request).id
-        return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
+        try:
+            return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
+        except errors.DataDemandUnmet as unmet:  # by the model that an alias stood for, or by the one provider to ask
+            offers = eligibility.eligible_offers(chat, caller, unmet.demands)
+            with suppress(errors.ModelNotAllowed):
+                return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
+            raise
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers that say how it was served, also to an error after the first attempt."""

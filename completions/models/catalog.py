@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Prefetch, Q
 from django.db.models.expressions import RawSQL
@@ -18,13 +18,35 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.functional import cached_property
 
-from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, WaitingAct
+from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, REGION, WaitingAct
+from completions.chat import Promise
 from completions.pricing.rates import RateSheet
 from gateway_project import secretbox
 from gateway_project.db.constraints import must_hold
 
 
-class Provider(models.Model):
+class DataPromise(models.Model):
+    """What a provider says of the data of requests, as ``chat.Promise``. Unknown is no promise."""
+
+    retention_days = models.PositiveIntegerField(
+        "keeps prompts, days", null=True, blank=True, validators=[MaxValueValidator(36_500)], help_text="0: it keeps nothing."
+    )
+    trains = models.BooleanField("trains on prompts", null=True, blank=True)
+    region = models.CharField(
+        "processed in",
+        max_length=10,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[RegexValidator(rf"\A({REGION}|global)\Z", "Two lower-case letters, such as eu or us; or global.")],
+        help_text="eu, or the code of a country, such as us; or global: anywhere.",
+    )
+
+    class Meta:
+        abstract = True
+
+
+class Provider(DataPromise):
     """A company or a server that runs models. Its key is in an environment variable, stored encrypted, or not needed."""
 
     KEY_REFUSAL_CHARACTERS_MAX: ClassVar[int] = 400
@@ -421,8 +443,11 @@ class ProviderPrice(TokenPrices):
         return f"{self.model_id} at {self.provider_id} since {self.since:%Y-%m-%d}"
 
 
-class Route(models.Model):
-    """A provider that serves a model: the lowest priority number first, equal ones in proportion to their weights."""
+class Route(DataPromise):
+    """A provider that serves a model: the lowest priority number first, equal ones in proportion to their weights.
+
+    What it says of data is instead of what its provider says.
+    """
 
     UNRATED_TIER_CHARACTERS_MAX = 40
 
@@ -476,6 +501,14 @@ class Route(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model_id} at {self.provider_id}"
+
+    @property
+    def promise(self) -> Promise:
+        """What holds for requests on this route: its own word, else its provider's."""
+        provider = self.provider
+        retention_days = provider.retention_days if self.retention_days is None else self.retention_days
+        trains = provider.trains if self.trains is None else self.trains
+        return Promise(retention_days, trains, self.region or provider.region)
 
     @property
     def adapter(self) -> str:

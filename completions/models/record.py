@@ -91,6 +91,10 @@ class Completion(OwnedModel):
         help_text="The ids of the monthly budgets that it counts on, each with the nanodollars at which it stopped; null where"
         " it only warned. Empty: none.",
     )
+    data_demanded = models.JSONField(
+        null=True, help_text="What was demanded of providers about data, by who did: request, key, account. Empty: nothing."
+    )
+    data_promised = models.JSONField(null=True, help_text="What the route that served promised. Empty: nothing was demanded.")
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 

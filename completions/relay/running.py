@@ -9,6 +9,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from django.conf import settings
 
 from completions import providers
@@ -69,6 +70,7 @@ class Running:
     account_id = property(attrgetter("admitted.completion.account_id"))
 
     def __post_init__(self) -> None:
+        self.stores_reply = not self.admitted.keeps_nothing
         self.calls = _build_calls(self.admitted, self.client)
         self.call = self.calls[0]
 
@@ -79,7 +81,9 @@ class Running:
         if (first_at := self.first_text_at) is not None and self.last_text_at is not None:
             times_ms = round((first_at - self.attempted_at) * 1000), round((self.last_text_at - first_at) * 1000)
         failed = self.failed_attempts or ([] if self.is_kept_out else None)
-        return ServedBy(offer.model_id, offer.price_id, route.provider_slug, self.attempts, *times_ms, failed, head.request_id)
+        promised = msgspec.structs.asdict(route.promise) if self.admitted.completion.data_demanded else None
+        by = offer.model_id, offer.price_id, route.provider_slug, self.attempts, *times_ms, failed, head.request_id
+        return ServedBy(*by, promised)
 
     @property
     def is_cancellable(self) -> bool:
@@ -146,7 +150,8 @@ class Running:
 
     def record_failure(self, failure: ProviderFailed) -> None:
         provider_slug = self.call.route.provider_slug
-        self.failed_attempts.append({"provider": provider_slug, "status": failure.status, "reason": failure.reason})
+        reason = "" if self.admitted.keeps_nothing else failure.reason  # it may quote the request
+        self.failed_attempts.append({"provider": provider_slug, "status": failure.status, "reason": reason})
 
     def abandon(self, failure: ProviderFailed) -> None:
         """Leave the latest attempt, although its provider may be at work, for one more. Its cost is the operator's loss."""

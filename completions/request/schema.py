@@ -32,6 +32,7 @@ from typing import Any
 
 from django.conf import settings
 
+from billing.models import REGION, REGIONS_MAX
 from completions.chat import ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
 from completions.request import messages, prompt, reasoning, remote_images, serving
 from completions.request.fields import (
@@ -66,13 +67,18 @@ LABEL_CHARACTERS_MAX = 512  # of the value of a tag, and of the id of an end use
 FALLBACKS_MAX = 5
 PROVIDER_LISTS = ("order", "only", "ignore")
 PROVIDER_SORTS = ("price", "throughput", "latency")
-PROVIDER_PREFERENCES = (*PROVIDER_LISTS, "sort", "max_price", "min_quality", "allow_fallbacks", "require_parameters")
+PROVIDER_PREFERENCES = (
+    *(*PROVIDER_LISTS, "sort", "max_price", "min_quality", "allow_fallbacks", "require_parameters"),
+    *("data_collection", "zdr", "region"),
+)
+DATA_COLLECTION = ("allow", "deny")
 # Fields of OpenRouter's, with the value that asks for nothing. With another one they are refused.
-PROVIDER_DEFAULTS = {"data_collection": "allow", "enforce_distillable_text": False, "zdr": False}
+PROVIDER_DEFAULTS = {"enforce_distillable_text": False}
 SUFFIXES = {":floor": "price", ":nitro": "throughput"}  # of a model's id: how its providers are sorted
 PRICE_NAMES = ("prompt", "completion")
 PROVIDERS_MAX = 20
 PRICE_MAX = 1_000_000
+_REGION = re.compile(REGION)
 _PRICE = re.compile(r"[0-9]{1,7}(\.[0-9]{1,18})?")
 REASONING_EFFORTS = reasoning.EFFORTS
 IMAGE_SCHEMES = ("http://", "https://") if settings.GATEWAY_DEVELOPMENT else ("https://",)
@@ -213,6 +219,8 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
         min_quality=_read_min_quality(provider),
         allows_fallbacks=provider.get("allow_fallbacks") is None or read_boolean(provider, "allow_fallbacks", "provider"),
         requires_parameters=read_boolean(provider, "require_parameters", "provider"),
+        data_policy=_read_data_policy(provider),
+        data_regions=_read_regions(provider),
     )
     return None if preferences == ProviderPreferences() else preferences
 
@@ -243,6 +251,26 @@ def _read_min_quality(provider: Fields) -> float | None:
     if type(quality) not in (int, float) or not 0 <= quality <= 100:
         refuse("provider.min_quality", "must be a number between 0 and 100")
     return float(quality)
+
+
+def _read_data_policy(provider: Fields) -> str:
+    """Return the stricter one of the two fields, as a ``DataPolicy``."""
+    denies = read_choice(provider, "data_collection", DATA_COLLECTION, "provider") == "deny"
+    return "zdr" if read_boolean(provider, "zdr", "provider") else "deny" if denies else ""
+
+
+def _read_regions(provider: Fields) -> tuple[str, ...]:
+    """Return the codes of ``region``, which is one or a list of them. An empty list would allow no region."""
+    regions = provider.get("region")
+    if regions is None:
+        return ()
+    codes = [regions] if isinstance(regions, str) else regions
+    if not isinstance(codes, list) or not 1 <= len(codes) <= REGIONS_MAX:
+        refuse("provider.region", f"must be a region, such as eu, or an array of 1 to {REGIONS_MAX} of them")
+    for code in codes:
+        if not isinstance(code, str) or not _REGION.fullmatch(code):
+            refuse("provider.region", "must have regions of two lower-case letters, such as eu or us")
+    return tuple(codes)
 
 
 def _read_provider_slugs(provider: Fields, name: str) -> tuple[str, ...]:

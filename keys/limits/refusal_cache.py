@@ -6,7 +6,8 @@ For each key, in each process, and for one second at most:
   next request is allowed. It is replayed at once.
 - Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
   second it is replayed to similar requests: any request of a key that is refused itself or has too many requests in flight;
-  requests for the same models, if a model is refused or the key has too many in flight for it; requests that need at least as
+  requests for the same models, if a model is refused or the key has too many in flight for it, and with the same choice of
+  providers, if none of them promises what is demanded about data; requests that need at least as
   much money, if money is refused. Tokens per minute are refused as long as the cached rate-limit state refuses them.
 
 A settlement in this process makes the cache forget at once that too many requests of its key are in flight, or that they tie up
@@ -49,6 +50,7 @@ class AdmissionDemand(msgspec.Struct, frozen=True):
     amount_nanos: int = 0  # the least that it must be able to pay
     is_capped: bool = False  # the caller set max_tokens; otherwise the amount depends on the balance
     idempotency_key: Hashable | None = None
+    preferences: Hashable | None = None  # which providers may answer
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ class RefusalCache:
         """Raise the refusal that admission would decide again, if any. ``cached`` is the key's last-read rate-limit state."""
         recent = self._flood(key_id)
         if recent:
-            _replay(recent, (_KEY, _MODELS, _IDEMPOTENCY_KEY), demand)
+            _replay(recent, (_KEY, _MODELS, _DATA, _IDEMPOTENCY_KEY), demand)
         if cached and cached.age(self._clock()) < _TTL_SECONDS and (recent or demand.idempotency_key is None):
             # Tokens are replayed in a flood only: a settlement that used less than was counted gives tokens back early.
             cached.count_request(demand.tokens if recent else None, self._clock())
@@ -113,11 +115,12 @@ class RefusalCache:
         return recent if recent and recent.decided >= FLOOD_REFUSALS else None
 
 
-_KEY, _MODELS, _IDEMPOTENCY_KEY, _MONEY, _TIED_UP = "key", "models", "idempotency key", "money", "tied up"
+_KEY, _MODELS, _DATA, _IDEMPOTENCY_KEY, _MONEY, _TIED_UP = "key", "models", "data", "idempotency key", "money", "tied up"
 _IN_FLIGHT, _IN_FLIGHT_OF_MODEL = "in flight", "in flight of a model"
 _SHARED = {  # by cause: the fields of the demand that another request of the key must share to get the same refusal
     _KEY: (),
     _MODELS: ("model_ids",),
+    _DATA: ("model_ids", "preferences"),
     _IDEMPOTENCY_KEY: ("idempotency_key",),
     _IN_FLIGHT: (),
     _IN_FLIGHT_OF_MODEL: ("model_ids",),
@@ -130,6 +133,7 @@ _CAUSES: dict[type[errors.ApiError], str | None] = {  # the first that fits; Non
     errors.SecretEnded: None,  # the key itself is not refused: its other secret works
     errors.InvalidApiKey: _KEY,
     errors.ModelNotFound: _MODELS,
+    errors.DataDemandUnmet: _DATA,
     errors.InvalidRequest: _IDEMPOTENCY_KEY,  # its first request is still running, or had another body
     errors.TooManyInFlightOfModel: _IN_FLIGHT_OF_MODEL,
     errors.TooManyInFlight: _IN_FLIGHT,
@@ -196,8 +200,8 @@ def replay_or_record(key_id: str, demand: AdmissionDemand) -> _Recording:
     return _Recording(key_id, demand)
 
 
-def replay_or_record_before_admission(key_id: str, *model_ids: str) -> _Recording:
+def replay_or_record_before_admission(key_id: str, *model_ids: str, preferences: Hashable | None = None) -> _Recording:
     """Like ``replay_or_record``, for the checks before admission: the key's status, and which models exist."""
-    demand = AdmissionDemand(model_ids)
+    demand = AdmissionDemand(model_ids, preferences=preferences)
     process_cache.replay_for_models(key_id, demand)
     return _Recording(key_id, demand)

@@ -9,6 +9,7 @@ from django.conf import settings
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
 from rest_framework import serializers
 
+from billing.models import REGION, REGIONS_MAX
 from completions.inbound import request_fields
 from completions.models import Completion
 from completions.pricing import meters
@@ -183,6 +184,8 @@ class Serving(Shape):
 _STOP = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": schema.STOPS_MAX}]}
 _MODALITIES = {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string", "const": "text"}}
 _LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
+_REGION = {"type": "string", "pattern": f"^{REGION}$"}
+_REGIONS = {"oneOf": [_REGION, {"type": "array", "items": _REGION, "minItems": 1, "maxItems": REGIONS_MAX}]}
 _PRICE = {"oneOf": [{"type": "number", "minimum": 0, "maximum": schema.PRICE_MAX}, {"type": "string"}]}
 _PRICES = {name: {**_PRICE, "description": f"US dollars per million tokens of the {name}."} for name in schema.PRICE_NAMES}
 _MAX_PRICE = {"type": "object", "properties": _PRICES, "additionalProperties": False}
@@ -197,6 +200,9 @@ class ProviderPreferences(Shape):
     min_quality = optional(fields.Number, "The least quality of the model that an alias stands for.", 0, 100)
     allow_fallbacks = optional(Flag, "false: only those of order are asked, or one provider without an order.")
     require_parameters = optional(Flag, "true: only providers are asked that are sent every field of the request.")
+    data_collection = optional(Choice, schema.DATA_COLLECTION, "deny: only routes that promise not to train on the request.")
+    zdr = optional(Flag, "true: only routes that promise to keep nothing of the request, nor to train on it.")
+    region = optional(SchemaField, _REGIONS, "Only routes that promise to process it there: eu, or codes of countries.")
 
 
 class ReasoningOptions(Shape):

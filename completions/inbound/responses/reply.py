@@ -51,7 +51,7 @@ class ResponsesFormat(ReplyFormat):
         return ResponsesEventWriter(running, self)
 
     def keeping(self, running: Running) -> Keeping | None:
-        return self.kept if running.admitted.keeps_responses else None
+        return self.kept if running.admitted.keeps_responses and not running.admitted.keeps_nothing else None
 
     def output(self, running: Running) -> Output:
         """Return the output of a reply that has no content yet."""

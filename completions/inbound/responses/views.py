@@ -179,7 +179,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
         """Reply that an admitted request is queued. It runs when the server has sent this reply."""
         try:
             if (kept := self.reply_format.keeping(running)) is None:
-                raise errors.wrong("background", "must be false: the account stores no responses")
+                raise errors.wrong("background", "must be false: the account stores no responses, or zdr is demanded")
             body = background.begin(running, self.reply_format, kept)
         except BaseException:
             charge.release(running)

@@ -109,6 +109,7 @@ def test_a_file_creates_exactly_its_rows(load):
 
     assert list(Provider.objects.order_by("pk").values_list()) == [
         (
+            *(None, None, ""),
             "openai",
             "openai",
             "https://api.openai.com/v1",
@@ -128,6 +129,7 @@ def test_a_file_creates_exactly_its_rows(load):
             "",
         ),
         (
+            *(None, None, ""),
             "shed",
             "openai",
             "http://gpu-shed:8001/v1",
