@@ -58,7 +58,10 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, admi
     search_fields = ("name", "members__email")
     search_help_text = "A member's email address, words of the account's name, or its ID."
     readonly_fields = ("id", "is_active", "created")
-    fields = ("name", "requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "keeps_responses", *readonly_fields)
+    fields = (
+        *("name", "requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "keeps_responses"),
+        *("data_policy", "data_regions", *readonly_fields),
+    )
     ordering = ("name", "id")
     inlines = (MembershipInline,)
 

@@ -1,12 +1,15 @@
-"""Parts of forms: a field for amounts that people type in dollars, and the account for which a form was opened."""
+"""Parts of forms: amounts that people type in dollars, demands about data, and the account for which a form was opened."""
 
+import re
 from typing import Any
 
 from django import forms
 
 from billing import money
-from billing.models import Account
+from billing.models import REGION, REGIONS_MAX, Account, DataDemands, DataPolicy
 from gateway_project.text import dollars
+
+_ANY = "any"  # a value of its own: a form that lost its fields must not clear a demand
 
 
 class DollarsField(forms.CharField):
@@ -37,6 +40,39 @@ class DollarsField(forms.CharField):
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
+
+
+class DataDemandsForm(forms.Form):
+    """The demands of an account or a key on providers."""
+
+    data_policy = forms.ChoiceField(
+        label="Prompts and replies go to",
+        choices=[(policy.value or _ANY, policy.label) for policy in DataPolicy],
+        help_text="What we do not know of a provider does not count. With the last, we store no replies either.",
+    )
+    data_regions = forms.CharField(
+        label="Regions",
+        required=False,
+        max_length=100,
+        widget=forms.TextInput(attrs={"autocapitalize": "none", "spellcheck": "false"}),
+        help_text="Where requests may be processed: eu, or codes of countries, such as “eu, ch”. Leave empty for anywhere.",
+    )
+
+    @staticmethod
+    def initial_of(owner: DataDemands | None) -> dict[str, Any]:
+        if owner is None:
+            return {"data_policy": _ANY}
+        return {"data_policy": owner.data_policy or _ANY, "data_regions": ", ".join(owner.data_regions or [])}
+
+    def clean_data_policy(self) -> str:
+        policy: str = self.cleaned_data["data_policy"]
+        return "" if policy == _ANY else policy
+
+    def clean_data_regions(self) -> list[str] | None:
+        regions = list(dict.fromkeys(filter(None, re.split(r"[\s,]+", self.cleaned_data["data_regions"].lower()))))
+        if len(regions) > REGIONS_MAX or not all(re.fullmatch(REGION, region) for region in regions):
+            raise forms.ValidationError(f"Enter at most {REGIONS_MAX} codes of two letters, such as “eu, ch”.")
+        return regions or None
 
 
 class SelectedAccountForm(forms.Form):

@@ -42,6 +42,7 @@ urlpatterns = [
     path("settings/close/", settings_pages.close_account, name="close-account"),
     path("settings/close/undo/", settings_pages.undo_closing, name="undo-closing"),
     path("settings/emails/", settings_pages.change_emails, name="emails"),
+    path("settings/data/", settings_pages.change_data_demands, name="data-demands"),
     path("settings/name/", settings_pages.rename, name="rename-account"),
     path("settings/export/", settings_pages.export_data, name="export"),
     path("settings/export/<uuid:export_id>.zip", settings_pages.download_export, name="export-file"),

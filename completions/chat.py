@@ -321,7 +321,7 @@ class Target:
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """How a provider treats the data of requests. None or "": not known.
+    """How a provider treats the data of requests. None or "": it is not known.
 
     ``retention_days``: how long it keeps prompts and replies, 0: no longer than it works on them. ``trains``: models are
     trained on them. ``region``: where they are processed, as a code of two letters, or "global" for anywhere.

@@ -39,6 +39,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     fields = (
         *("name", "id", "hint", "former", "account", "state", "limit"),
         *("requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "rates", "allowed_models", "tags"),
+        *("data_policy", "data_regions"),
         *("created_by", "created_at", "expires_at", "paused_at", "revoked_at"),
     )
     ordering = ("-id",)

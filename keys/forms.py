@@ -9,7 +9,7 @@ from django import forms
 from django.utils.text import capfirst
 
 from billing import money
-from billing.forms import DollarsField, SelectedAccountForm
+from billing.forms import DataDemandsForm, DollarsField, SelectedAccountForm
 from billing.models import Account
 from gateway_project import app_config
 from gateway_project.db import pool
@@ -90,8 +90,8 @@ class LimitForm(forms.Form):
         return SpendingLimit(*self._typed())
 
 
-class DetailsForm(forms.Form):
-    """A key's name, last day, models and tags."""
+class DetailsForm(DataDemandsForm):
+    """A key's name, last day, models and tags, and what it demands about data."""
 
     name = forms.CharField(max_length=100, help_text="For example, “production” or “laptop”.")
     last_day = number_fields.DateField(
@@ -112,7 +112,7 @@ class DetailsForm(forms.Form):
     )
 
     def __init__(self, for_account: Account, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{**kwargs, "initial": {**DataDemandsForm.initial_of(key), **kwargs.get("initial", {})}})
         self.for_account, self.key = for_account, key
 
     def clean_name(self) -> str:
@@ -157,7 +157,8 @@ class DetailsForm(forms.Form):
     @property
     def details(self) -> dict[str, Any]:
         """The arguments of ``lifecycle.change_key``."""
-        details = {name: self.cleaned_data[name] for name in ("name", "allowed_models", "tags")}
+        names = ("name", "allowed_models", "tags", "data_policy", "data_regions")
+        details = {name: self.cleaned_data[name] for name in names}
         if "last_day" in self.changed_data:  # a key made by a program may end at any time of its last day
             day = self.cleaned_data["last_day"]
             details["expires_at"] = None if day is None else datetime.combine(day + timedelta(days=1), time.min, UTC)
@@ -171,7 +172,10 @@ def _unique(texts: Iterable[str]) -> list[str]:
 class KeyForm(SelectedAccountForm, DetailsForm, LimitForm):
     """A new key. Validate it while the account is locked: a double click must not make two keys."""
 
-    field_order = ["name", "last_day", "spending_type", "spending_limit", "spending_period", "allowed_models", "tags"]
+    field_order = [
+        *("name", "last_day", "spending_type", "spending_limit", "spending_period", "allowed_models"),
+        *("data_policy", "data_regions", "tags"),
+    ]
     purpose = "create the key"
 
     @property
@@ -185,7 +189,10 @@ class ChangeForm(DetailsForm):
 
     requests_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
     tokens_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
-    field_order = ["name", "last_day", "allowed_models", "requests_per_minute", "tokens_per_minute", "tags"]
+    field_order = [
+        *("name", "last_day", "allowed_models", "data_policy", "data_regions", "requests_per_minute", "tokens_per_minute"),
+        "tags",
+    ]
 
     def __init__(self, key: ApiKey, *args: Any) -> None:
         last = key.expires_at and (key.expires_at - timedelta(microseconds=1)).astimezone(UTC).date()

@@ -16,7 +16,7 @@ from keys.models import ApiKey, RefusedRequest
 from keys.spending_limit import NO_LIMIT, SpendingLimit
 
 RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
-CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", *RATES}
+CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "data_policy", "data_regions", *RATES}
 
 ERASED = "erased"  # the name of keys of accounts that are closed for good
 

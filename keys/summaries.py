@@ -21,7 +21,10 @@ from keys.models import ApiKey, SpendingDay
 
 CHART_DAYS = 30
 RECENT_DAYS = 30
-_EXPORTED = ("spending_type", "spending_period", "requests_per_minute", "tokens_per_minute", "allowed_models", "tags")
+_EXPORTED = (
+    *("spending_type", "spending_period", "requests_per_minute", "tokens_per_minute", "allowed_models", "tags"),
+    *("data_policy", "data_regions"),
+)
 
 
 class Limit(SpendingWindow):
@@ -54,6 +57,7 @@ class Summary:
         self.rates = describe_rates(key)  # limits per minute and requests at a time, in words
         self.models: list[str] = key.allowed_models or []  # that it may use; all of them, if there are none here
         self.tags: list[str] = key.tags or []
+        self.data = key.data_words
         # Until when a former secret works, if one does.
         self.former_end = max(key.working_former_digests(now).values(), default=None)
 

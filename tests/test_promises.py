@@ -405,6 +405,7 @@ def test_the_error_codes_are_exactly_the_documented_ones():
     assert codes == {
         "invalid_api_key",
         "model_not_found",
+        "data_demand_unmet",
         "invalid_request_error",
         "rate_limit_exceeded",
         "insufficient_quota",

@@ -21,6 +21,7 @@ from billing.account_settings import activity, closing, exports
 from billing.accounts import lifecycle, list_forms
 from billing.accounts.member_pages import act_page, download_page, form_page, plain_page
 from billing.accounts.roles import Permission
+from billing.forms import DataDemandsForm
 from billing.models import Account, EmailChoice
 from billing.sign_in.reauthentication import asks_anew, reauthenticates
 from gateway_project.activity import log
@@ -77,6 +78,25 @@ def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
         messages.success(request, "Email settings saved.")
         return redirect("settings")
     return render(request, "settings/emails.html", {"form": form})
+
+
+@form_page(Permission.SEE_SETTINGS)
+def change_data_demands(request: HttpRequest, account: Account) -> HttpResponse:
+    """Set what all keys of the account demand of providers about data, from the next request on."""
+    posted = request.POST if request.method == "POST" else None
+    form = DataDemandsForm(posted, initial=DataDemandsForm.initial_of(account))
+    if posted and form.is_valid():
+        after = form.cleaned_data
+        with transaction.atomic():
+            locked = locks.lock_account(account.pk)
+            before = {name: getattr(locked, name) for name in after}
+            if before != after:
+                Account.objects.filter(pk=account.pk).update(**after)
+                summary = "Changed what is demanded of providers about data."
+                log.record(request, Activity.Act.CHANGED, account, summary, before=before, after=after)
+        messages.success(request, "Data settings saved. They hold from the next request on.")
+        return redirect("settings")
+    return render(request, "settings/data.html", {"form": form})
 
 
 @form_page(Permission.EXPORT_DATA)

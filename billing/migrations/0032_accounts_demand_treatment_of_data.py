@@ -18,8 +18,8 @@ class Migration(migrations.Migration):
                 blank=True,
                 choices=[
                     ("", "Any provider"),
-                    ("deny", "Nobody trains on them"),
-                    ("zdr", "Nobody keeps them or trains on them"),
+                    ("deny", "Only providers that do not train on them"),
+                    ("zdr", "Only providers that keep nothing of them"),
                 ],
                 db_default="",
                 default="",

@@ -31,15 +31,15 @@ REGION = "[a-z]{2}"  # eu, or the code of a country in ISO 3166
 
 
 class DataPolicy(models.TextChoices):
-    """What is demanded of providers about prompts and replies. Each contains the one before."""
+    """A demand on providers about prompts and replies. Each contains the one before."""
 
     ANY = "", "Any provider"
-    DENY = "deny", "Nobody trains on them"
-    ZDR = "zdr", "Nobody keeps them or trains on them"
+    DENY = "deny", "Only providers that do not train on them"
+    ZDR = "zdr", "Only providers that keep nothing of them"
 
 
 class DataDemands(models.Model):
-    """What an account or a key demands of whoever gets its requests. Each demand holds for itself: none loosens another."""
+    """The demands of an account or a key on providers. Each holds for itself: none loosens another."""
 
     data_policy = models.CharField(
         "prompts and replies", max_length=10, choices=DataPolicy.choices, blank=True, default="", db_default=""
@@ -55,6 +55,11 @@ class DataDemands(models.Model):
 
     class Meta:
         abstract = True
+
+    @property
+    def data_words(self) -> str:
+        regions = f", processed in {' or '.join(self.data_regions)}" if self.data_regions else ""
+        return f"{DataPolicy(self.data_policy).label}{regions}"
 
 
 class Account(DataDemands, OwnedModel):

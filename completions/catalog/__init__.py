@@ -5,6 +5,7 @@ Imports ``billing``, ``keys.authentication`` and ``gateway_project``; of ``compl
 way round.
 
 - ``lookup``       finds what is offered under a model id, with a short cache; lists the models that callers see
+- ``data_demands`` what requests, keys and accounts demand about data, and which routes promise it
 - ``eligibility``  selects the models and routes that can serve a request
 - ``file``         loads catalog files: reads TOML, then writes what differs
 - ``tables``       the tables of a catalog file, validated by pydantic

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from billing.models import DataPolicy
 from gateway_project.text import dollars, timestamps
 from keys import summaries
 from keys.limits import spending
@@ -54,6 +55,12 @@ class ApiKeySerializer(serializers.Serializer[Any]):
     tokensPerMinute = serializers.IntegerField(allow_null=True, help_text="Its own. null: as the account.")
     allowedModels = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="null: all models.")
     tags = serializers.ListField(child=serializers.CharField(), help_text="Its labels.")
+    dataPolicy = serializers.ChoiceField(
+        choices=[DataPolicy.DENY.value, DataPolicy.ZDR.value],
+        allow_null=True,
+        help_text="As it is set.",
+    )
+    dataRegions = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="null: anywhere.")
 
 
 class ApiKeyWithSecretSerializer(ApiKeySerializer):
@@ -100,6 +107,8 @@ def _describe(key: ApiKey, summary: summaries.Summary, window: SpendingWindow | 
         "tokensPerMinute": key.tokens_per_minute,
         "allowedModels": key.allowed_models,
         "tags": key.tags or [],
+        "dataPolicy": key.data_policy or None,
+        "dataRegions": key.data_regions,
     }
 
 

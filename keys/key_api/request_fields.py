@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from billing import money
 from billing.alerts.payload import camel_case
-from billing.models import Account
+from billing.models import REGION, REGIONS_MAX, Account, DataPolicy
 from gateway_project import app_config, errors
 from gateway_project.db import pool
 from gateway_project.web.openapi.fields import optional
@@ -27,7 +27,10 @@ _FLAWS = {
     Flaw.NO_PERIOD: ("spendingPeriod", "must be given for a RECURRING limit: DAILY, WEEKLY or MONTHLY"),
     Flaw.NEEDLESS_PERIOD: ("spendingPeriod", "must be null for a FIXED limit"),
 }
-_COLUMNS = ("name", "expires_at", "requests_per_minute", "tokens_per_minute", "allowed_models", "tags")
+_COLUMNS = (
+    *("name", "expires_at", "requests_per_minute", "tokens_per_minute", "allowed_models", "tags"),
+    *("data_policy", "data_regions"),
+)
 _FIELDS = {camel_case(column): column for column in _COLUMNS}
 
 
@@ -91,6 +94,17 @@ class ChangeSerializer(serializers.Serializer[Any]):
         max_length=TAGS_MAX,
         help_text="Labels of the key, without commas.",
     )
+    dataPolicy = optional(
+        serializers.ChoiceField,
+        choices=[DataPolicy.DENY.value, DataPolicy.ZDR.value],
+        help_text="deny: providers that do not train. zdr: and that keep nothing. null: any.",
+    )
+    dataRegions = optional(
+        serializers.ListField,
+        child=Text(max_length=2, validators=[RegexValidator(rf"^{REGION}$", "must be two lower-case letters")]),
+        max_length=REGIONS_MAX,
+        help_text="Where requests may be processed: eu, or codes of countries. null or empty: anywhere.",
+    )
 
 
 @extend_schema_serializer(component_name="CreateApiKeyRequest")
@@ -136,7 +150,9 @@ def limit(fields: dict[str, Any]) -> SpendingLimit | None:
 def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None) -> dict[str, Any]:
     """Return the other fields as arguments of ``lifecycle.change_key``. ``key`` is the one to change."""
     found = {argument: fields[name] for name, argument in _FIELDS.items() if name in fields}
-    for name in ("allowed_models", "tags"):
+    if "data_policy" in found:
+        found["data_policy"] = found["data_policy"] or DataPolicy.ANY.value
+    for name in ("allowed_models", "tags", "data_regions"):
         if found.get(name) is not None:
             found[name] = list(dict.fromkeys(found[name])) or None
     changed = {name: value for name, value in found.items() if key is None or value != getattr(key, name)}
