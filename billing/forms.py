@@ -43,11 +43,12 @@ class DollarsField(forms.CharField):
 
 
 class DataDemandsForm(forms.Form):
-    """The demands of an account or a key on providers."""
+    """The demands of an account or a key on providers. A form that lost its fields leaves them as they are."""
 
     data_policy = forms.ChoiceField(
         label="Prompts and replies go to",
         choices=[(policy.value or _ANY, policy.label) for policy in DataPolicy],
+        required=False,
         help_text="What we do not know of a provider does not count. With the last, we store no replies either.",
     )
     data_regions = forms.CharField(
@@ -65,11 +66,12 @@ class DataDemandsForm(forms.Form):
         return {"data_policy": owner.data_policy or _ANY, "data_regions": ", ".join(owner.data_regions or [])}
 
     def clean_data_policy(self) -> str:
-        policy: str = self.cleaned_data["data_policy"]
+        policy: str = self.cleaned_data["data_policy"] or self.initial["data_policy"]
         return "" if policy == _ANY else policy
 
     def clean_data_regions(self) -> list[str] | None:
-        regions = list(dict.fromkeys(filter(None, re.split(r"[\s,]+", self.cleaned_data["data_regions"].lower()))))
+        given: str = (self.cleaned_data if "data_regions" in self.data else self.initial).get("data_regions", "")
+        regions = list(dict.fromkeys(filter(None, re.split(r"[\s,]+", given.lower()))))
         if len(regions) > REGIONS_MAX or not all(re.fullmatch(REGION, region) for region in regions):
             raise forms.ValidationError(f"Enter at most {REGIONS_MAX} codes of two letters, such as “eu, ch”.")
         return regions or None

@@ -1,6 +1,6 @@
 """Demands about the data of a request, made by the request, by its key and by its account: a route must meet each of them.
 
-What is not known of a route meets no demand. A demand also refuses fields of the request that would hand its content to others
+An unknown fact of a route meets no demand. A demand also refuses fields of the request that would hand its content to others
 than the route, or have it kept there: no promise of the route is about them.
 """
 
@@ -23,7 +23,7 @@ _KEEPING = {"store": (None, False), "prompt_cache_retention": (None, "in_memory"
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What a request, a key or an account demands: a ``DataPolicy``, and one of these regions, unless there are none."""
+    """The demand of a request, a key or an account: a ``DataPolicy``, and one of these regions, unless there are none."""
 
     source: str
     policy: str

@@ -26,7 +26,7 @@ from gateway_project.db.constraints import must_hold
 
 
 class DataPromise(models.Model):
-    """What a provider says of the data of requests, as ``chat.Promise``. Unknown is no promise."""
+    """A provider's treatment of the data of requests, as ``chat.Promise``. Unknown is no promise."""
 
     retention_days = models.PositiveIntegerField(
         "keeps prompts, days", null=True, blank=True, validators=[MaxValueValidator(36_500)], help_text="0: it keeps nothing."
@@ -446,7 +446,7 @@ class ProviderPrice(TokenPrices):
 class Route(DataPromise):
     """A provider that serves a model: the lowest priority number first, equal ones in proportion to their weights.
 
-    What it says of data is instead of what its provider says.
+    Its own treatment of data stands instead of its provider's.
     """
 
     UNRATED_TIER_CHARACTERS_MAX = 40
@@ -504,7 +504,7 @@ class Route(DataPromise):
 
     @property
     def promise(self) -> Promise:
-        """What holds for requests on this route: its own word, else its provider's."""
+        """The treatment of data on this route: its own, else its provider's."""
         provider = self.provider
         retention_days = provider.retention_days if self.retention_days is None else self.retention_days
         trains = provider.trains if self.trains is None else self.trains

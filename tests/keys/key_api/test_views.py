@@ -42,6 +42,8 @@ NEW = {
     "tokensPerMinute": None,
     "allowedModels": None,
     "tags": [],
+    "dataPolicy": None,
+    "dataRegions": None,
 }
 
 
