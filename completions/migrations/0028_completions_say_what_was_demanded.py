@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("completions", "0026_providers_promise")]
+    dependencies = [("completions", "0027_providers_promise")]
 
     operations = [
         migrations.AddField(

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("completions", "0025_completions_count_on_budgets")]
+    dependencies = [("completions", "0026_keys_are_compared_with_their_usual_hour")]
 
     operations = [
         migrations.AddField(

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0031_accounts_may_have_budgets"),
+        ("billing", "0032_keys_are_compared_with_their_usual_hour"),
     ]
 
     operations = [
