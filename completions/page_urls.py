@@ -1,5 +1,3 @@
-"""The paths of the dashboard's pages of completions."""
-
 from django.urls import path
 
 from completions.history import monthly_statement

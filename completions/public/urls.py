@@ -1,5 +1,3 @@
-"""The paths of the public pages."""
-
 from django.urls import path
 from django.views.generic import RedirectView
 

@@ -1,5 +1,3 @@
-"""The addresses under /api/rankings."""
-
 from django.urls import path
 
 from rankings.api import views

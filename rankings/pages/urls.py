@@ -1,5 +1,3 @@
-"""The public pages of the rankings."""
-
 from django.urls import path
 from django.views.generic import RedirectView
 

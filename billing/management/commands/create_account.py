@@ -1,5 +1,3 @@
-"""Open an account for a person. Safe to repeat: a user with an account keeps it, and the reply is the same."""
-
 from io import StringIO
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Issue a SUPPORT_CREDIT."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

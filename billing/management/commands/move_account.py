@@ -1,5 +1,3 @@
-"""Move an account to another cell while the gateway serves."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

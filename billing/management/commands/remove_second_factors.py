@@ -1,5 +1,3 @@
-"""Remove the second factors of a person who has lost them. Safe to repeat."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

@@ -1,5 +1,3 @@
-"""Make another key that signs the roots of the ledger. The public keys of those before it stay at /.well-known/."""
-
 from typing import Any
 
 from billing.proof import signing

@@ -1,5 +1,3 @@
-"""Check the invariants of the ledger. Safe while the gateway runs: it writes nothing but that all accounts were checked."""
-
 from typing import Any
 from uuid import UUID
 

@@ -1,5 +1,3 @@
-"""Archives the details of completions that are older than the operator keeps them, as the task does each night."""
-
 from typing import Any
 
 from django.core.management.base import CommandError

@@ -1,5 +1,3 @@
-"""Ask a provider for its models and a few words, and say what is right and what is wrong."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

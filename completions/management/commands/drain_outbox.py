@@ -1,5 +1,3 @@
-"""Settles what waits in the outbox of this host. Safe while the gateway runs, and safe to repeat."""
-
 from typing import Any
 
 from django.conf import settings

@@ -1,5 +1,3 @@
-"""Lists the days whose details are archived or dropped, with their files."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

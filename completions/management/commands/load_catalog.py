@@ -1,5 +1,3 @@
-"""Load a catalog file: see ``completions.catalog.file``."""
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Finds charges that a failover of the database has lost, and charges them again. Safe at any time, and safe to repeat."""
-
 from typing import Any
 
 from completions.charging.recovery import journal

@@ -1,5 +1,3 @@
-"""Inserts the details of an archived day into the tables again, for a week."""
-
 from datetime import date
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Store the API key of a provider, or forget it, so that a rotation is a script."""
-
 import getpass
 import sys
 from typing import Any

@@ -1,5 +1,3 @@
-"""Settles or releases the holds of processes that died. Safe while the gateway runs, and safe to repeat."""
-
 from typing import Any
 
 from completions.charging.recovery import sweeper

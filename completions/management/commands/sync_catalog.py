@@ -1,5 +1,3 @@
-"""Compare the catalog with providers' own lists of models: see ``completions.catalog.sync.proposals``."""
-
 from collections.abc import Iterable
 from typing import Any
 

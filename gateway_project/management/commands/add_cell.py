@@ -1,5 +1,3 @@
-"""Add a cell: a schema with tables of its own, in which new accounts are opened from then on."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

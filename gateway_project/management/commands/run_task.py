@@ -1,5 +1,3 @@
-"""Runs a periodic task now and here, as beat and a worker would when it is due."""
-
 from typing import Any
 
 from celery.exceptions import Retry

@@ -1,5 +1,3 @@
-"""Revoke a key: disable it for good, at once and in every process."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser

@@ -1,5 +1,3 @@
-"""Reads the ranking sources now and publishes the result."""
-
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
