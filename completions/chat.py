@@ -331,6 +331,13 @@ class Promise(msgspec.Struct, frozen=True):
     trains: bool | None = None
     region: str = ""
 
+    def __str__(self) -> str:
+        """Return what is known, in words: "kept for 30 days, not trained on, processed in eu"."""
+        kept = "not kept" if self.retention_days == 0 else f"kept for {self.retention_days} days"
+        known = {kept: self.retention_days, "trained on" if self.trains else "not trained on": self.trains}
+        words = [word for word, fact in known.items() if fact is not None]
+        return ", ".join([*words, *([f"processed in {self.region}"] if self.region else [])])
+
 
 @dataclass(frozen=True, slots=True)
 class Route:

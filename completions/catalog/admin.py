@@ -87,7 +87,7 @@ class ProviderAdmin(ShowsMeasurements):
     ordering = ("slug",)
     fields = (
         *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "reached", "is_enabled"),
-        "passes_unknown_fields",
+        *("passes_unknown_fields", "retention_days", "trains", "region"),
         *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "cancels", "sync", "own_list"),
     )
 

@@ -8,15 +8,30 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from operator import attrgetter
+from typing import Any
 
 from billing import money
 from billing.models import Hold
+from completions.chat import Promise
 from completions.models import Completion
 from completions.pricing.rates import CostPart
 from gateway_project.text import dollars, timestamps
 from gateway_project.text.dollars import Amount
 
 _Settlement = Completion.Settlement
+
+
+def describe_demands(completion: Completion) -> list[str]:
+    """Return what was demanded about data, and the promise of the route that served, in words; nothing where nothing was."""
+    demanded = [f"{source}: {_describe_demand(fields)}" for source, fields in (completion.data_demanded or {}).items()]
+    return [*demanded, *([f"route: {Promise(**completion.data_promised)}"] if completion.data_promised else [])]
+
+
+def _describe_demand(fields: dict[str, Any]) -> str:
+    return ", ".join(
+        name if value is True else f"{name} {' or '.join([value] if isinstance(value, str) else value)}"
+        for name, value in fields.items()
+    )
 
 
 class Status(Enum):

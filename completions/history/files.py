@@ -18,7 +18,7 @@ from gateway_project.text import compact_json, csv_text, dollars, timestamps
 EXPORTED_MAX = 50_000
 COLUMNS = [
     *("completionId", "requestId", "at", "model", "provider", "keyId", "keyName", "status", "promptTokens", "completionTokens"),
-    *("costInDollars", "firstTokenMs", "totalMs", "endUser", "tags"),
+    *("costInDollars", "firstTokenMs", "totalMs", "endUser", "tags", "dataDemanded", "dataPromised"),
 ]
 _TEXTS = ("keyName", "endUser")  # which others chose
 _ROWS_AT_ONCE = 250
@@ -61,6 +61,9 @@ def describe(completion: Completion) -> dict[str, Any]:
         *(explanation.status_of(completion).words, completion.prompt_tokens, completion.completion_tokens),
         None if completion.cost_nanos is None else dollars.format_plain(completion.cost_nanos),
         *(completion.first_token_ms, explanation.total_ms(completion), completion.end_user),
-        compact_json.dumps(completion.tags).decode() if completion.tags else None,
+        *[
+            compact_json.dumps(value).decode() if value else None
+            for value in (completion.tags, completion.data_demanded, completion.data_promised)
+        ],
     ]
     return dict(zip(COLUMNS, values, strict=True))

@@ -171,6 +171,7 @@ def explain(completion: Completion) -> dict[str, Any]:
         "charge": charge,
         "shown": explanation.show_charge(charge),
         "attempts": explanation.list_attempts(completion),
+        "demands": explanation.describe_demands(completion),
         "total_ms": explanation.total_ms(completion),
         "entry": LedgerEntry.objects.filter(reference=completion.pk).first(),
         "correction_id": explanation.find_correction(completion),

@@ -14,7 +14,7 @@ from completions.usage import export
 from gateway_project import errors
 from gateway_project.web import query_parameters
 from gateway_project.web.openapi import fields
-from gateway_project.web.openapi.fields import Choice, Count, Flag, Integer, Moment, SchemaField, Shape, Text
+from gateway_project.web.openapi.fields import AnyObject, Choice, Count, Flag, Integer, Moment, SchemaField, Shape, Text
 from keys.key_api.authentication import ReaderAuthentication
 from keys.models import ApiKey
 
@@ -30,6 +30,8 @@ class ExportedDetails(Shape):
     service_tier = Text("The tier whose prices were charged, if it has its own.", allow_null=True)
     request_id = Text("The x-request-id of the reply.", allow_null=True)
     provider_request_id = Text("The provider's own id.", allow_null=True)
+    data_demanded = AnyObject("The demands about data, by who made them. null: none.", allow_null=True)
+    data_promised = AnyObject("What the route that served promised. null: nothing was demanded.", allow_null=True)
 
 
 class ExportedRecord(Shape):

@@ -42,6 +42,8 @@ def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
         "failed_attempts": [
             {"provider": attempt["provider"], "status": attempt["status"]} for attempt in found.failed_attempts or []
         ],
+        "data_demanded": found.data_demanded,
+        "data_promised": found.data_promised,
         "settlement": found.settlement,
         "service_tier": found.service_tier or "default",
         "usage": _usage(found) if found.settlement else None,

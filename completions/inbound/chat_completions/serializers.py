@@ -17,7 +17,19 @@ from completions.request import reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.web.openapi import fields, specification
-from gateway_project.web.openapi.fields import Array, Choice, Constant, Count, Flag, Integer, SchemaField, Shape, Text, optional
+from gateway_project.web.openapi.fields import (
+    AnyObject,
+    Array,
+    Choice,
+    Constant,
+    Count,
+    Flag,
+    Integer,
+    SchemaField,
+    Shape,
+    Text,
+    optional,
+)
 from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
@@ -445,6 +457,8 @@ class PastCompletion(Shape):
     stream = Flag("Whether its reply was a stream.")
     attempts = Count("How many times a provider was asked.", allow_null=True)
     failed_attempts = FailedAttempt(many=True, help_text="The attempts that failed, in order.")
+    data_demanded = AnyObject("The demands about data, by who made them. null: none.", allow_null=True)
+    data_promised = AnyObject("What the route that served promises. null: nothing was demanded.", allow_null=True)
     service_tier = Choice(CHARGED_TIERS, "The tier whose prices were charged.")
     settlement = Choice(
         Completion.Settlement.choices, "How its charge was found. null: it is not settled yet.", allow_null=True

@@ -84,11 +84,16 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
             **dict.fromkeys(("is_management_key", "is_provisioning_key", "include_byok_in_limit"), False),
             **_NO_KEYS_OF_PROVIDERS,
             "free_model_daily_requests": _NO_FREE_MODELS,
-            "allowed_data_regions": ["global"],
+            "allowed_data_regions": _allowed_regions(key),
             "budgets": [],
             **dict.fromkeys(("effective_budget", "creator_user_id", "organization_id", "workspace_id")),
         }
     }
+
+
+def _allowed_regions(key: ApiKey) -> list[str]:
+    demanded = [set(owner.data_regions) for owner in (key, key.account) if owner.data_regions]
+    return sorted(set.intersection(*demanded)) if demanded else ["global"]
 
 
 def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
@@ -108,7 +113,7 @@ def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
             "provider_name": found.provider_id,
             "provider_responses": _provider_responses(found),
             "created_at": timestamps.iso_millis(found.created_at),
-            "data_region": "global",
+            "data_region": (found.data_promised or {}).get("region") or "global",
             "origin": "",
             "external_user": found.end_user,
             "is_byok": False,

@@ -3,6 +3,9 @@
 "scripted" is in the US, keeps prompts for 30 days and trains on nothing. "spare" is in the EU and keeps nothing.
 """
 
+import csv
+import json
+
 import pytest
 
 from billing.models import Account, Hold
@@ -15,6 +18,7 @@ from tests.completions.inbound.messages import requests as messages
 from tests.completions.inbound.responses.requests import PATH as RESPONSES
 from tests.completions.routes import add
 from tests.completions.rows import MESSAGES, ask, ask_streamed, events
+from tests.pages.conftest import owner_of, signed_in, superuser  # noqa: F401  fixture
 from tests.upstream import refusal, streamed
 
 US = {"retention_days": 30, "trains": False, "region": "us"}
@@ -275,3 +279,42 @@ def test_a_flood_of_refusals_is_no_refusal_of_other_requests(api, alice, routed,
     for _ in range(25):
         assert_error(ask(api, provider={"only": ["scripted"]}), 404, "data_demand_unmet", "model")
     assert_served_by_spare(ask(api), upstream)
+
+
+# --- The record -------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_says_what_was_demanded_of_whom_and_what_was_promised(api, alice, routed):
+    demand_by(Account, "deny")
+    demand_by(ApiKey, regions=["eu", "ch"])
+    assert ask(api, provider={"zdr": True}).status_code == 200
+    done = Completion.objects.get()
+    demanded = {"request": {"zdr": True}, "key": {"region": ["eu", "ch"]}, "account": {"data_collection": "deny"}}
+    assert (done.data_demanded, done.data_promised) == (demanded, EU)
+    reply = api.get(f"/v1/completions/{done.pk}").json()
+    assert (reply["data_demanded"], reply["data_promised"]) == (demanded, EU)
+    assert api.get(f"/v1/generation?id={done.pk}").json()["data"]["data_region"] == "eu"
+    assert api.get("/v1/key").json()["data"]["allowed_data_regions"] == ["ch", "eu"]
+    [record] = api.get("/v1/usage/export").json()["data"]
+    assert (record["details"]["data_demanded"], record["details"]["data_promised"]) == (demanded, EU)
+
+
+def test_owners_and_support_read_it(api, alice, routed, superuser):  # noqa: F811
+    demand_by(Account, "zdr", ["eu"])
+    assert ask(api).status_code == 200
+    done = Completion.objects.get()
+    client = signed_in(owner_of(alice))
+    story = f"/admin/completions/completion/{done.pk}/change/"
+    for page in (client.get(f"/dashboard/requests/{done.pk}/"), superuser.get(story)):
+        shown = page.content.decode()
+        assert "Account: zdr, region eu" in shown
+        assert "Route: not kept, not trained on, processed in eu" in shown
+    exported = b"".join(client.post("/dashboard/requests/export/").streaming_content).decode()
+    [_, row] = csv.reader(exported.splitlines())
+    assert [json.loads(cell) for cell in row[-2:]] == [{"account": {"zdr": True, "region": ["eu"]}}, EU]
+
+
+def test_the_page_of_a_model_says_what_its_routes_promise(client, routed):
+    page = client.get("/models/acme/large").content.decode()
+    assert "Data: kept for 30 days, not trained on, processed in us" in page
+    assert "Data: not kept, not trained on, processed in eu" in page

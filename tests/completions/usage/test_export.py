@@ -123,6 +123,8 @@ def test_a_completion_is_a_record_with_all_that_is_booked(alice, key, program):
             "provider_request_id": row.provider_request_id,
             "user": "customer-7",
             "metadata": {"team": "blue"},
+            "data_demanded": None,
+            "data_promised": None,
         },
     }
 

@@ -129,6 +129,10 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("tags", {"tags": ["t"] * 11}),
     ("tags.0", {"tags": ["x" * 41]}),
     ("tags.0", {"tags": ["a,b"]}),
+    *(("dataPolicy", {"dataPolicy": value}) for value in ("", "allow", "ZDR", True)),
+    ("dataRegions", {"dataRegions": "eu"}),
+    ("dataRegions", {"dataRegions": ["eu"] * 11}),
+    *(("dataRegions.0", {"dataRegions": [value]}) for value in ("EU", "eur", "e1", 5)),
     ("limit", {"limit": 5}),
 ]
 
