@@ -11,7 +11,7 @@ PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-a
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test mutants faults coverage lint schema bench bench-peers citus agents lock wheel clean
+.PHONY: help run test mutants faults coverage lint schema api-changes bench bench-peers citus agents lock wheel clean
 .DEFAULT_GOAL := help
 # Processes that start again and again, in tests and behind `make run`, would compile all modules each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,6 +51,9 @@ lint: $(VENV)/installed-dev  ## Check style, types, migrations and which module 
 
 schema: $(VENV)/installed  ## Write gateway_project/db/schema.sql, with each change of the migrations
 	@$(IN) -m gateway_project.local.schema_dump
+
+api-changes: $(VENV)/installed-dev  ## Add what changed in the OpenAPI description to the changelog of the API
+	@$(IN) -m tests.api_changes
 
 bench: $(VENV)/installed  ## Measure completions: ARGS=2 for seconds a figure, against=REV compares, neighbours attacks
 ifeq ($(firstword $(ARGS)),neighbours)

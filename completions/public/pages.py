@@ -182,7 +182,7 @@ def sitemap(request: HttpRequest) -> HttpResponseBase:
 
 def _render_sitemap(base_url: str) -> str:
     listed = list(facts.current().models.values())
-    paths = [reverse(name) for name in ("landing", "models", "ranking-page", "docs", "reference", "status")]
+    paths = [reverse(name) for name in ("landing", "models", "ranking-page", "docs", "reference", "api-changes", "status")]
     paths += [reverse("model", args=[each.model.pk]) for each in listed]
     paths += [reverse("ranked-model", args=[each.model.pk]) for each in listed if not each.is_embedding]
     return render_to_string("public/sitemap.xml", {"addresses": [f"{base_url}{path}" for path in paths]})

@@ -8,7 +8,7 @@ from django.views.generic import RedirectView
 from gateway_project.urls import health
 from gateway_project.urls.health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
 from gateway_project.web import mailbox, public_page
-from gateway_project.web.openapi import reference, specification
+from gateway_project.web.openapi import changes, reference, specification
 from gateway_project.web.page_middleware import counts_as_page
 
 
@@ -25,6 +25,8 @@ base = [
     path("api/openapi.json", counts_as_page(specification.document), name="openapi"),
     path("docs/reference", reference.show, name="reference"),
     path("docs/reference/<slug:operation_id>", reference.show, name="operation"),
+    path("docs/changes", changes.show, name="api-changes"),
+    path("docs/changes.atom", changes.feed, name="api-changes-feed"),
     lead_to("dashboard/", "billing.page_urls"),
     lead_to("dashboard/", "keys.page_urls"),
     lead_to("dashboard/", "completions.page_urls"),

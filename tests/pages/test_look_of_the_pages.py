@@ -39,6 +39,7 @@ PUBLIC = [
     "/models/acme/large",
     "/docs",
     "/docs/reference",
+    "/docs/changes",
     "/docs/reference/createChatCompletion",
     "/docs/reference?q=cost",
     "/status",

@@ -70,7 +70,7 @@ class Operation(NamedTuple):
 
     @property
     def description_html(self) -> str:
-        return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(self.description)))  # noqa: S308  it is escaped
+        return mark_code(self.description)
 
     @property
     def fields(self) -> Iterator[Field]:
@@ -79,6 +79,11 @@ class Operation(NamedTuple):
         for reply in self.replies:
             yield from reply.fields
         yield from self.headers
+
+
+def mark_code(text: str) -> str:
+    """Return the text as HTML, with what is in backticks as code."""
+    return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))  # noqa: S308  it is escaped
 
 
 @require_safe
@@ -171,7 +176,7 @@ def _media(document: Schema, kind: str, media: Schema) -> Media:
 
 def _events(document: Schema, schema: Schema) -> Iterator[Field]:
     """Yield the events of a stream by their types, without their fields, most of which are the reply's; else their fields."""
-    for event in _variants(document, schema):
+    for event in variants(document, schema):
         name = event["properties"].get("type", {}).get("const")
         yield from [Field(name, "event", False, event.get("description", ""))] if name else _fields(document, event)
 
@@ -197,48 +202,55 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
     return " \\\n  ".join(lines)
 
 
-def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Field]:
-    """Yield the fields of an object, each followed by its inner fields. A field of several alternatives comes once."""
+def _fields(document: Schema, schema: Schema) -> Iterator[Field]:
+    for path, field, is_required in walk(document, schema):
+        yield Field(path, _kind(document, field), is_required, _description(document, field))
+
+
+def walk(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Schema, bool]]:
+    """Yield the path and schema of each field of an object, and whether it is required, each followed by its inner fields.
+
+    A field of several alternatives comes once.
+    """
     if depth >= _DEPTH_MAX:
         return
-    variants = _variants(document, schema)
-    items = [variant["items"] for variant in variants if variant.get("type") == "array" and "items" in variant]
+    found = variants(document, schema)
+    items = [variant["items"] for variant in found if variant.get("type") == "array" and "items" in variant]
     if items:
-        yield from _fields(document, {"oneOf": items}, f"{prefix}[]", depth + 1)
-    objects = [variant for variant in variants if "properties" in variant]
+        yield from walk(document, {"oneOf": items}, f"{prefix}[]", depth + 1)
+    objects = [variant for variant in found if "properties" in variant]
     for name in dict.fromkeys(name for variant in objects for name in variant["properties"]):
-        found = [variant["properties"][name] for variant in objects if name in variant["properties"]]
+        fields = [variant["properties"][name] for variant in objects if name in variant["properties"]]
         # Descriptions of constants say no more than their values.
-        described = dict.fromkeys(_description(document, each) for each in found if "const" not in each)
-        field = found[0] if len(found) == 1 else {"oneOf": found, "description": " ".join(described)}
+        described = dict.fromkeys(_description(document, each) for each in fields if "const" not in each)
+        field = fields[0] if len(fields) == 1 else {"oneOf": fields, "description": " ".join(described)}
         path = f"{prefix}.{name}" if prefix else name
-        is_required = all(name in variant.get("required", ()) for variant in objects)
-        yield Field(path, _kind(document, field), is_required, _description(document, field))
-        yield from _fields(document, field, path, depth + 1)
+        yield path, field, all(name in variant.get("required", ()) for variant in objects)
+        yield from walk(document, field, path, depth + 1)
 
 
-def _variants(document: Schema, schema: Schema) -> list[Schema]:
+def variants(document: Schema, schema: Schema) -> list[Schema]:
     """Return what a value may be: the schema itself, or its alternatives, with references followed. Null is one of them."""
     if "$ref" in schema:
-        return _variants(document, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return variants(document, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     parts = schema.get("oneOf") or schema.get("anyOf") or schema.get("allOf")
     if parts:
-        return [variant for part in parts for variant in _variants(document, part)]
+        return [variant for part in parts for variant in variants(document, part)]
     types = schema.get("type")
     return [{**schema, "type": each} for each in types] if isinstance(types, list) else [schema]
 
 
 def _description(document: Schema, schema: Schema) -> str:
-    variants = _variants(document, schema)
-    return str(schema.get("description") or (variants[0].get("description", "") if len(variants) == 1 else ""))
+    found = variants(document, schema)
+    return str(schema.get("description") or (found[0].get("description", "") if len(found) == 1 else ""))
 
 
 def _kind(document: Schema, schema: Schema) -> str:
     """Return in words what values a schema takes: "integer, 1 to 100, default 10"."""
-    variants = _variants(document, schema)
-    words = " or ".join(dict.fromkeys(_one_kind(document, each) for each in variants if each.get("type") != "null"))
-    words += " or null" if any(each.get("type") == "null" for each in variants) else ""
-    default = next((each["default"] for each in (schema, *variants) if each.get("default") is not None), None)
+    found = variants(document, schema)
+    words = " or ".join(dict.fromkeys(_one_kind(document, each) for each in found if each.get("type") != "null"))
+    words += " or null" if any(each.get("type") == "null" for each in found) else ""
+    default = next((each["default"] for each in (schema, *found) if each.get("default") is not None), None)
     return words if default is None else f"{words}, default {json.dumps(default).strip(chr(34))}"
 
 
