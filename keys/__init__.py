@@ -10,6 +10,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``locks``              row locks of keys, taken after those of their accounts
 - ``limits``             money per period, requests and tokens per minute, requests in flight: decide, count, report
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
+- ``lifetimes``          for how long keys work at most
 - ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it
 - ``rotation``           give a key a new secret, end the former ones, find the key of a secret
 - ``management_keys``    issue, find and revoke keys that manage keys and cannot use models

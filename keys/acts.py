@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
+from django.template.defaultfilters import pluralize
 
 from billing import locks as account_locks
 from billing.models import Account, User
@@ -16,7 +17,7 @@ from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import timestamps
-from keys import lifecycle, locks, management_keys, rotation, summaries
+from keys import lifecycle, lifetimes, locks, management_keys, rotation, summaries
 from keys.models import ApiKey, ManagementKey
 from keys.spending_limit import SpendingLimit
 
@@ -141,6 +142,33 @@ def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
     with _locked(key):
         if rotation.end_former_secrets(key):
             log.record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.", is_defence=True)
+
+
+def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -> None:
+    """Set for how many days keys work, at most; None: without a maximum. Existing keys keep their ends."""
+    with transaction.atomic():
+        before = account_locks.lock_account(account.pk).key_lifetime_days_max
+        Account.objects.filter(pk=account.pk).update(key_lifetime_days_max=days_max)
+        words = ["none" if days is None else f"{days} days" for days in (days_max, before)]
+        summary = f"Set the maximum lifetime of keys to {words[0]}; it was {words[1]}."
+        values = {"before": {"key_lifetime_days_max": before}, "after": {"key_lifetime_days_max": days_max}}
+        log.record(request, Activity.Act.CHANGED, account, summary, **values)
+
+
+def apply_lifetime(request: HttpRequest, account: Account) -> int:
+    """Let the keys that outlive the account's maximum end within it. Return how many: of none, nothing is recorded."""
+    with transaction.atomic():
+        found = lifetimes.too_long(account_locks.lock_account(account.pk))
+        keys = list(found.order_by("pk").select_for_update(of=("self",), no_key=True))
+        before = {key.pk: key.expires_at for key in keys}
+        for key in keys:
+            key.expires_at = key.new_end
+        ApiKey.objects.bulk_update(keys, ["expires_at"])
+        if keys:
+            summary = f"Applied the maximum lifetime to {len(keys)} existing key{pluralize(len(keys))}."
+            after = {key.pk: key.expires_at for key in keys}
+            log.record(request, Activity.Act.CHANGED, account, summary, before=before, after=after)
+    return len(keys)
 
 
 @contextmanager

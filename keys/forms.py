@@ -15,7 +15,7 @@ from gateway_project import app_config
 from gateway_project.db import pool
 from gateway_project.desk.forms import SeenForm
 from gateway_project.text import number_fields
-from keys import summaries
+from keys import lifetimes, summaries
 from keys.limits import rate_limits
 from keys.models import MODELS_MAX, RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
 from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingType, find_flaws
@@ -34,6 +34,15 @@ _FLAWS = {
 }
 
 
+# By values of the list's filter, as ``summaries.find_untended`` has them.
+UNTENDED = {
+    "idle": f"Idle for {summaries.RECENT_DAYS} days",
+    "unlimited": "No spending limit",
+    "endless": "Never expires",
+    "long": "Beyond the maximum lifetime",
+}
+
+
 class KeyListForm(forms.Form):
     """Which keys are listed, in which order. It is sent by GET."""
 
@@ -41,6 +50,7 @@ class KeyListForm(forms.Form):
 
     search = forms.CharField(required=False, max_length=100, widget=forms.TextInput(attrs={"placeholder": "Name or ID"}))
     tag = forms.CharField(required=False, max_length=TAG_CHARACTERS_MAX)
+    only = forms.ChoiceField(label="Show", required=False, choices=[("", "All keys"), *UNTENDED.items()])
     sort = forms.ChoiceField(
         label="Order",
         required=False,
@@ -114,6 +124,9 @@ class DetailsForm(DataDemandsForm):
     def __init__(self, for_account: Account, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "initial": {**DataDemandsForm.initial_of(key), **kwargs.get("initial", {})}})
         self.for_account, self.key = for_account, key
+        if days_max := for_account.key_lifetime_days_max:
+            empty = "" if key else " Leave empty for the latest end."
+            self.fields["last_day"].help_text = f"Midnight UTC at the end of this day. At most {days_max} days.{empty}"
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
@@ -216,6 +229,18 @@ class ChangeForm(DetailsForm):
     @property
     def details(self) -> dict[str, Any]:
         return {**super().details, **{name: self.cleaned_data[name] for name in self._most}}
+
+
+class LifetimeForm(forms.Form):
+    """The maximum lifetime of the account's keys."""
+
+    days = number_fields.IntegerField(
+        label="Maximum lifetime in days",
+        min_value=1,
+        max_value=lifetimes.DAYS_MAX,
+        required=False,
+        help_text="For example, 90. Leave empty for no maximum.",
+    )
 
 
 GRACES = [("0", "Immediately"), ("3600", "In 1 hour"), ("86400", "In 24 hours"), ("604800", "In 7 days")]

@@ -19,7 +19,7 @@ from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity.models import SentForm
 from gateway_project.db import cell, pool
 from gateway_project.web import hosts
-from keys import acts, locks, management_keys, rotation, summaries
+from keys import acts, lifetimes, locks, management_keys, rotation, summaries
 from keys.forms import ChangeForm, LimitForm, RotateForm, SecretForm
 from keys.models import ApiKey, ManagementKey
 
@@ -50,8 +50,11 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
         is_valid = request.method == "POST" and form.is_valid()
         if is_valid:
             words = "{} saved. Changes apply from the next request."
-            _act(request, key, lambda: acts.change(request, key, form.details), words)
-    if is_valid:
+            try:
+                _act(request, key, lambda: acts.change(request, key, form.details), words)
+            except lifetimes.EndsTooLate as refusal:
+                form.add_error("last_day", str(refusal))
+    if is_valid and form.is_valid():
         return redirect("key", key_id)
     return render(request, "dashboard/key_change.html", {"form": form, "key": key})
 

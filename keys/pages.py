@@ -11,9 +11,10 @@ from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import pluralize
 
 from billing import locks as account_locks
-from billing.accounts.member_pages import form_page, page_of, plain_page
+from billing.accounts.member_pages import act_page, form_page, page_of, plain_page
 from billing.accounts.roles import Permission
 from billing.ledger import reading, statement
 from billing.models import Account
@@ -21,8 +22,8 @@ from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import hosts
-from keys import acts, secret, summaries
-from keys.forms import KeyForm, KeyListForm, ManagementKeyForm
+from keys import acts, lifetimes, secret, summaries
+from keys.forms import UNTENDED, KeyForm, KeyListForm, LifetimeForm, ManagementKeyForm
 from keys.models import ApiKey, ManagementKey, SpendingDay
 
 LATEST_ENTRIES = 5
@@ -61,6 +62,11 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     given = form.cleaned_data
     spent_until = now.date() if given["sort"] == KeyListForm.MOST_SPENT else None
     keys = summaries.select_keys(account, search=given["search"], tag=given["tag"], spent_until=spent_until)
+    untended = summaries.find_untended(account, now)
+    if given["only"]:
+        keys = keys.filter(pk__in=untended[given["only"]].values("pk"))
+    context["untended"] = [(name, number, words) for name, words in UNTENDED.items() if (number := untended[name].count())]
+    context["lifetime_days"] = account.key_lifetime_days_max
     page = page_of(request, keys, KEYS_PER_PAGE)
     context |= {"keys": summaries.summarize_keys(page.object_list, now), "page": page, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/keys.html", context)
@@ -96,10 +102,35 @@ def _make(
                 made = make(form) if form.is_valid() else None
             except (errors.MaximumReached, acts.AccountClosed) as refusal:
                 form.add_error(None, refusal.message)
+            except lifetimes.EndsTooLate as refusal:
+                form.add_error("last_day", str(refusal))
     if made is None:
         return render(request, f"dashboard/{name}_new.html", {"form": form})
     key, minted = made
     return render(request, f"dashboard/{name}_made.html", {"name": key.name, "secret": minted, **shown})
+
+
+@form_page(Permission.SEE_SETTINGS)
+@reauthenticates
+def set_lifetime(request: HttpRequest, account: Account) -> HttpResponse:
+    """Set the maximum lifetime of the account's keys, and show which existing ones it would end."""
+    form = LifetimeForm(request.POST if request.method == "POST" else None, initial={"days": account.key_lifetime_days_max})
+    if request.method == "POST" and form.is_valid():
+        acts.set_lifetime(request, account, form.cleaned_data["days"])
+        messages.success(request, "Maximum lifetime saved. It applies to new keys and new secrets.")
+        return redirect("key-lifetime")
+    keys = lifetimes.too_long(account)
+    context = {"form": form, "keys": keys.order_by("new_end", "pk")[:KEYS_PER_PAGE], "count": keys.count()}
+    return render(request, "dashboard/key_lifetime.html", {**context, "notice_days": lifetimes.NOTICE.days})
+
+
+@act_page(Permission.SEE_SETTINGS)
+@reauthenticates
+def apply_lifetime(request: HttpRequest, account: Account) -> HttpResponse:
+    """Let existing keys end within the maximum lifetime."""
+    number = acts.apply_lifetime(request, account)
+    messages.success(request, f"{number} key{pluralize(number)} now end{pluralize(number, 's,')} within the maximum lifetime.")
+    return redirect("keys")
 
 
 @plain_page()

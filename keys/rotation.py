@@ -10,7 +10,7 @@ from django.db import transaction
 
 from billing import locks as account_locks
 from gateway_project.db import pool
-from keys import locks, secret
+from keys import lifetimes, locks, secret
 from keys.models import ApiKey, FormerSecret
 
 WORKING_MAX = 5  # former secrets of a key that work at a time: they are read with each request
@@ -25,10 +25,12 @@ class TooManySecrets(Exception):
 def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
     """Give the key a new secret, and return it: it cannot be shown again.
 
-    Every secret that works now ends after ``grace``, or earlier if it was to end earlier. Raises TooManySecrets.
+    Every secret that works now ends after ``grace``, or earlier if it was to end earlier.
+    The key ends within the maximum of its account. Raises TooManySecrets.
     """
     with transaction.atomic():
         locked, now = _lock(key)
+        latest = lifetimes.latest_end(locked.account, now)
         ends = {locked.digest: now + grace, **_end(locked, now, by=now + grace)}
         working = {digest: end for digest, end in ends.items() if end > now}
         if len(working) > WORKING_MAX:
@@ -43,6 +45,7 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
             digest=secret.digest(minted, settings.KEY_PEPPERS[0]),
             last_four=minted[-4:],
             former_digests={digest: end.isoformat() for digest, end in working.items()} or None,
+            expires_at=min(filter(None, (locked.expires_at, latest)), default=None),
         )
     return minted
 
@@ -72,9 +75,11 @@ def find_by_id(id: str) -> ApiKey | None:
 
 
 def _lock(key: ApiKey) -> tuple[ApiKey, datetime]:
-    """Return the key as it is, locked as admission locks it, and the time of the lock."""
-    account_locks.lock_account(key.account_id)
-    return locks.lock_key(key.pk), pool.database_time()
+    """Return the key as it is, locked as admission locks it, with its account, and the time of the lock."""
+    account = account_locks.lock_account(key.account_id)
+    locked = locks.lock_key(key.pk)
+    locked.account = account
+    return locked, pool.database_time()
 
 
 def _end(locked: ApiKey, now: datetime, *, by: datetime) -> dict[str, datetime]:

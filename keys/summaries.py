@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BigIntegerField, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from billing import money
@@ -14,7 +14,7 @@ from billing.alerts.payload import camel_case
 from billing.models import Account
 from gateway_project import bar_chart
 from gateway_project.text import dollars, timestamps
-from keys import secret
+from keys import lifetimes, secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey, SpendingDay
@@ -49,6 +49,9 @@ class Summary:
         self.state = describe_state(key, now)
         self.is_revoked, self.is_paused = key.revoked_at is not None, self.state == "Paused"
         self.last_used: date | None = totals.get("last_day")
+        since = now - timedelta(days=RECENT_DAYS)
+        is_working = self.state in ("Active", "Paused")
+        self.is_idle = is_working and key.created_at < since and (self.last_used is None or self.last_used <= since.date())
         self.spent_in_total_nanos = int(totals.get("total_nanos", 0))
         spent = dict(zip(totals.get("days") or [], totals.get("nanos") or [], strict=True))
         days = _last_days(now.date(), RECENT_DAYS)
@@ -76,6 +79,19 @@ def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
 def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
     """Return the account's keys: first those not revoked, each newest first."""
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
+
+
+def find_untended(account: Account, now: datetime) -> dict[str, QuerySet[ApiKey]]:
+    """Return the keys that may need an act, by the values of the list's filter."""
+    keys = account.keys.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+    since = now - timedelta(days=RECENT_DAYS)
+    used = SpendingDay.objects.filter(key=OuterRef("pk"), day__gt=since.date())
+    return {
+        "idle": keys.filter(~Exists(used), created_at__lt=since),
+        "unlimited": keys.filter(spending_limit_cents=None),
+        "endless": keys.filter(expires_at=None),
+        "long": lifetimes.too_long(account),
+    }
 
 
 def select_keys(account: Account, *, search: str = "", tag: str = "", spent_until: date | None = None) -> QuerySet[ApiKey]:

@@ -91,6 +91,9 @@ class Account(DataDemands, OwnedModel):
     requests_in_flight_max = _limit(
         "How many requests of all its keys together may run at a time. Empty: the deployment's maximum."
     )
+    key_lifetime_days_max = models.PositiveIntegerField(
+        null=True, editable=False, help_text="How many days a key works after its secret was made, at most. Empty: no maximum."
+    )
     warning_threshold_cents = models.BigIntegerField(
         null=True, default=500, db_default=500, editable=False, help_text="Members are warned when the balance falls below it."
     )

@@ -36,6 +36,11 @@ class ApiKeySerializer(serializers.Serializer[Any]):
     lastFour = serializers.CharField(help_text="The end of its secret.")
     createdAt = serializers.DateTimeField(help_text="When it was created.")
     expiresAt = serializers.DateTimeField(allow_null=True, help_text="When it expires. null: never.")
+    lifetimeDaysMax = serializers.IntegerField(
+        allow_null=True,
+        min_value=1,
+        help_text="Of the account: how many days a key works after its secret was made. null: no maximum.",
+    )
     pausedAt = serializers.DateTimeField(allow_null=True, help_text="When it was paused. null: it is not.")
     revokedAt = serializers.DateTimeField(allow_null=True, help_text="When it was revoked. null: it is not.")
     formerSecretsEndAt = serializers.DateTimeField(
@@ -94,6 +99,7 @@ def _describe(key: ApiKey, summary: summaries.Summary, window: SpendingWindow | 
         "lastFour": key.last_four,
         "createdAt": _time(key.created_at),
         "expiresAt": _time(key.expires_at),
+        "lifetimeDaysMax": key.account.key_lifetime_days_max,
         "pausedAt": _time(key.paused_at),
         "revokedAt": _time(key.revoked_at),
         "formerSecretsEndAt": _time(summary.former_end),

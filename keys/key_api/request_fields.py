@@ -70,7 +70,9 @@ class ChangeSerializer(serializers.Serializer[Any]):
     """Fields of a key. null clears one. The three of the spending limit are set together."""
 
     name = Text(max_length=100, required=False, help_text="The name of the key.")
-    expiresAt = optional(Time, help_text="From then on the key is refused. null: it never expires.")
+    expiresAt = optional(
+        Time, help_text="From then on the key is refused. null: never, or a new key as late as the account lets it."
+    )
     spendingLimit = optional(
         Integer, min_value=0, max_value=money.CENTS_MAX, help_text="In cents. null: no limit. Give spendingType with it."
     )

@@ -1,6 +1,7 @@
 """The endpoints of /api/keys. Each finds the key among those of the management key's account, and makes one call inward."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,10 +14,11 @@ from rest_framework.views import APIView
 from billing.models import Account
 from gateway_project import errors
 from gateway_project.db import pool
+from gateway_project.text import timestamps
 from gateway_project.web import strict_json
 from gateway_project.web.openapi import specification
 from gateway_project.web.query_parameters import FilteredView, ParameterSet, WholeNumber
-from keys import acts, rotation, summaries
+from keys import acts, lifetimes, rotation, summaries
 from keys.key_api import idempotency, request_fields
 from keys.key_api.authentication import ManagementAuthentication
 from keys.key_api.key_object import ApiKeyPageSerializer, ApiKeySerializer, ApiKeyWithSecretSerializer, describe_keys
@@ -94,7 +96,8 @@ class KeyListView(FilteredView):
             account = _account(request)
             given = request_fields.details(fields, account)
             limit = request_fields.limit(fields) or NO_LIMIT
-            key, minted = acts.make_key(request._request, account, limit=limit, **given)
+            with _ends_in_time():
+                key, minted = acts.make_key(request._request, account, limit=limit, **given)
             return 201, {**_describe(account, key.pk), "secret": minted}
 
         return idempotency.once(request, act)
@@ -125,7 +128,8 @@ class KeyView(APIView):
 
         def act(key: ApiKey) -> dict[str, Any]:
             limit = request_fields.limit(fields)
-            acts.change(request._request, key, request_fields.details(fields, key.account, key))
+            with _ends_in_time():
+                acts.change(request._request, key, request_fields.details(fields, key.account, key))
             if limit is not None:
                 acts.set_spending_limit(request._request, key, limit)
             return {}
@@ -183,6 +187,14 @@ ResumeView = _act_view("resumeKey", "Resume a key", "Admits the requests of a pa
 RevokeView = _act_view(
     "revokeKey", "Revoke a key", "Disables the key for good. Nothing happens if it is revoked already.", acts.revoke
 )
+
+
+@contextmanager
+def _ends_in_time() -> Iterator[None]:
+    try:
+        yield
+    except lifetimes.EndsTooLate as refusal:
+        raise errors.wrong("expiresAt", f"must be at most {timestamps.iso_millis(refusal.latest)}: {refusal}") from None
 
 
 def _account(request: Request) -> Account:

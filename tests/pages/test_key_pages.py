@@ -320,7 +320,7 @@ def test_keys_are_found_by_name_id_and_tag_and_sorted_by_what_they_spent(owner, 
     assert listed(tag="web", search="shop") == [first.pk]
     assert listed(sort="spent") == [second.pk, first.pk, third.pk]
     page = owner.get("/dashboard/keys/", {"sort": "spent"})
-    assert "Last 30 days In total Last used" in text(page)
+    assert "Last 30 days Last used Expires" in text(page)
     assert "$3.00" in text(page)
     assert f'href="/dashboard/requests/?key={first.pk}"' in page.content.decode()
     assert "No matching keys." in text(owner.get("/dashboard/keys/", {"tag": "%_"}))

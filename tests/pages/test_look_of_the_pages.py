@@ -59,6 +59,7 @@ OWNERS = [
     "/dashboard/start/",
     "/dashboard/playground/",
     "/dashboard/keys/",
+    "/dashboard/keys/lifetime/",
     "/dashboard/keys/find/",
     "/dashboard/keys/{key}/",
     "/dashboard/keys/{key}/change/",

@@ -8,6 +8,7 @@ from billing import money
 from billing.management import arguments
 from billing.models import User
 from gateway_project.operator_command import OperatorCommand
+from gateway_project.text import timestamps
 from keys import lifecycle
 from keys.models import RATE_MAX, ApiKey
 from keys.spending_limit import InvalidLimit, SpendingLimit, SpendingPeriod, SpendingType
@@ -54,7 +55,8 @@ def _optional(argument: str, typed: str | None, *, minimum: int, maximum: int) -
 
 
 def _sentence(key: ApiKey) -> str:
+    end = f" It works until {timestamps.in_words(key.expires_at)}." if key.expires_at else ""
     if key.spending_limit_cents is None:
-        return f"Made key {key.pk} without a spending limit."
+        return f"Made key {key.pk} without a spending limit.{end}"
     each = f" {key.spending_period}" if key.spending_period else ""
-    return f"Made key {key.pk} with a {key.spending_type}{each} limit of {key.spending_limit_cents} cents."
+    return f"Made key {key.pk} with a {key.spending_type}{each} limit of {key.spending_limit_cents} cents.{end}"

@@ -29,6 +29,7 @@ NEW = {
     "lastFour": str,
     "createdAt": str,
     "expiresAt": None,
+    "lifetimeDaysMax": None,
     "pausedAt": None,
     "revokedAt": None,
     "formerSecretsEndAt": None,
