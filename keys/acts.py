@@ -151,7 +151,7 @@ def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -
         Account.objects.filter(pk=account.pk).update(key_lifetime_days_max=days_max)
         words = ["none" if days is None else f"{days} days" for days in (days_max, before)]
         summary = f"Set the maximum lifetime of keys to {words[0]}; it was {words[1]}."
-        values = {"before": {"key_lifetime_days_max": before}, "after": {"key_lifetime_days_max": days_max}}
+        values: dict[str, Any] = {"before": {"key_lifetime_days_max": before}, "after": {"key_lifetime_days_max": days_max}}
         log.record(request, Activity.Act.CHANGED, account, summary, **values)
 
 

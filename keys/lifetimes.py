@@ -1,6 +1,7 @@
 """How long keys may live: the maximum that an owner sets for all keys of the account, from when a key's secret was made."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Greatest, Now
@@ -40,7 +41,7 @@ def secret_made_at(key: ApiKey) -> datetime:
     return rotated_at or key.created_at
 
 
-def too_long(account: Account) -> QuerySet[ApiKey]:
+def too_long(account: Account) -> QuerySet[Any]:
     """Return the account's keys that outlive its maximum, each with ``new_end``, when it would end."""
     days_max = account.key_lifetime_days_max
     rotated_at = FormerSecret.objects.filter(key=OuterRef("pk")).order_by("-rotated_at").values("rotated_at")[:1]
