@@ -3939,7 +3939,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0031_accounts_may_have_budgets', now()),
 	('billing', '0032_keys_are_compared_with_their_usual_hour', now()),
 	('billing', '0033_accounts_demand_treatment_of_data', now()),
-	('billing', '0032_keys_have_a_maximum_lifetime', now()),
+	('billing', '0034_keys_have_a_maximum_lifetime', now()),
 	('cells', '0001_cells_and_the_directory', now()),
 	('completions', '0001_initial', now()),
 	('completions', '0002_idempotency', now()),
