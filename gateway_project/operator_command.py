@@ -26,8 +26,10 @@ def operator() -> str:
 class OperatorCommand(BaseCommand):
     """A management command with ``--json``."""
 
-    def add_arguments(self, parser: CommandParser) -> None:
+    def create_parser(self, *args: Any, **options: Any) -> CommandParser:
+        parser = super().create_parser(*args, **options)
         parser.add_argument("--json", action="store_true", help="Print one JSON object instead of sentences.")
+        return parser
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:

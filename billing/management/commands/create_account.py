@@ -15,7 +15,6 @@ class Command(OperatorCommand):
     help = "Open an account for EMAIL, and make the user if unknown. If EMAIL already has an account, report that one."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("email", metavar="EMAIL", help="The owner of the account.")
         parser.add_argument("--name", help="The name of the account. Default: EMAIL.")
         parser.add_argument("--credit", metavar="CENTS", help="Credit it with CENTS, once however often this is repeated.")

@@ -20,7 +20,6 @@ class Command(OperatorCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         arguments.add_account_arguments(parser)
         parser.add_argument("cents", metavar="CENTS", help="The amount, in whole cents.")
         parser.add_argument("--reason", required=True, help="Why the credit is due. The account's owner can read it.")

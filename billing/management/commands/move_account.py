@@ -13,7 +13,6 @@ class Command(OperatorCommand):
     help = "Move the account of EMAIL to another cell. Its requests wait meanwhile. It is in one of the two cells at any time."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         arguments.add_account_arguments(parser)
         parser.add_argument("cell", metavar="CELL", help="The number of the cell to which it moves.")
 

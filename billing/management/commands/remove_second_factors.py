@@ -12,7 +12,6 @@ class Command(OperatorCommand):
     help = "Remove the passkeys, app and recovery codes of EMAIL, who then signs in with the password alone."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("email", metavar="EMAIL", help="Whose second factors are lost.")
 
     def handle(self, *args: Any, **options: Any) -> None:

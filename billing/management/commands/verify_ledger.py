@@ -21,7 +21,6 @@ class Command(OperatorCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--account", metavar="ID", help="Check this account only.")
 
     def handle(self, *args: Any, **options: Any) -> None:

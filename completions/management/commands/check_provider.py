@@ -12,7 +12,6 @@ class Command(OperatorCommand):
     help = "Ask the provider NAME for its models and for a few words, and say what is wrong. Exits with 1 if something is."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("name", metavar="NAME", help="The provider, by its name in the catalog.")
         parser.add_argument("--model", metavar="MODEL", default="", help="Ask it for this model. Default: any of its models.")
 

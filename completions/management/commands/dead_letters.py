@@ -74,7 +74,6 @@ class Command(OperatorCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         chosen = parser.add_mutually_exclusive_group()
         chosen.add_argument("--book", nargs="+", metavar="COMPLETION", help="Charge these, or all of them.")
         chosen.add_argument("--discard", nargs="+", metavar="COMPLETION", help="Delete these, or all, without a charge.")

@@ -16,7 +16,6 @@ class Command(OperatorCommand):
     help = "List the archived days and their files. With --verify, read each file: exits with 1 if one is not what was written."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--verify", action="store_true", help="Compare each file with its SHA-256.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -14,7 +14,6 @@ class Command(OperatorCommand):
     help = "Create and update providers, models, prices and routes from TOML files. Everything is checked before it is written."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument(
             "files",
             nargs="*",

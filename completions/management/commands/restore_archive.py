@@ -14,7 +14,6 @@ class Command(OperatorCommand):
     help = "Insert the completions and holds of an archived day again. After a week they are deleted again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("day", metavar="DAY", type=_day, help="Such as 2026-10-31.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -20,7 +20,6 @@ class Command(OperatorCommand):
     help = "Read the API key of the provider NAME from standard input, and store it encrypted. It precedes a variable."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("name", metavar="NAME", help="The provider, by its name in the catalog.")
         parser.add_argument("--forget", action="store_true", help="Read nothing, and delete the key that is stored.")
 

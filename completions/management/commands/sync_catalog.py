@@ -15,7 +15,6 @@ class Command(OperatorCommand):
     help = "Fetch providers' lists of models, compare them with the catalog, and propose the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument(
             "provider",
             nargs="?",

@@ -11,7 +11,6 @@ class Command(OperatorCommand):
     help = "Add a cell: tables of its own for the accounts that are opened from then on. The gateway may serve meanwhile."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--closed", action="store_true", help="Open no new accounts there. Accounts can be moved there.")
 
     def handle(self, *args: Any, **options: Any) -> None:

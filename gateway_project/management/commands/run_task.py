@@ -14,7 +14,6 @@ class Command(OperatorCommand):
     help = "Run a periodic task now, without beat, a worker or Redis."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("task", metavar="TASK", help="Its name, such as billing.tasks.verify_ledger.")
 
     def handle(self, *args: Any, **options: Any) -> None:

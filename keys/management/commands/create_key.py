@@ -18,7 +18,6 @@ class Command(OperatorCommand):
     help = "Make an API key for the account of EMAIL and print its secret, which cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         arguments.add_account_arguments(parser)
         parser.add_argument("--name", default="made by an operator", help="What to call it. Default: %(default)r.")
         parser.add_argument("--limit", metavar="CENTS", help="What it may spend, in whole cents. Needs --type.")

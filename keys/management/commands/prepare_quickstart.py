@@ -34,7 +34,6 @@ class Command(OperatorCommand):
     help = "Make the demo's account, credit, key, owner and superuser if missing, and write $GATEWAY_VAR/quickstart.json."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("--base-url", metavar="URL", required=True, help="The address of the pages.")
         parser.add_argument("--api-url", metavar="URL", required=True, help="The address of /v1.")
 

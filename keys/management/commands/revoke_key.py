@@ -12,7 +12,6 @@ class Command(OperatorCommand):
     help = "Revoke KEY, given by its id or its secret (of a leaked key, say). Revoking twice changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("key", metavar="KEY", help="The key's id, or its secret.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -13,7 +13,6 @@ class Command(OperatorCommand):
     help = "Read the ranking sources, or one of them, and publish the result. INTERNAL is only computed. Progress is on stderr."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         names = ", ".join(Source.values)
         parser.add_argument("source", nargs="?", metavar="SOURCE", help=f"One of {names}. Default: all that are on.")
         parser.add_argument(
