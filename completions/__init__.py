@@ -26,6 +26,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``retention``            drops details of completions after a time, into an archive or for good
 - ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists
+- ``bills``                what providers billed, beside what was expected and charged
 - ``statistics``   what all completions of an hour or day add up to: spending, speed, uptime, margins
 - ``usage``                what accounts used, by hour: the sums, the page of an account, its files
 - ``audit``, ``models``    the questions that completions add to the audit of the ledger; the tables

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
 from billing.desk import search
+from completions.bills import admin as bills_admin  # noqa: F401  registers its pages
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.desk import admin as desk_admin  # noqa: F401  extends the pages of accounts and keys

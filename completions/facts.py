@@ -35,6 +35,24 @@ _LOSSES = f"""
     FROM ({margins.statement("day >= (now() AT TIME ZONE 'UTC')::date - 1")}) AS margins WHERE cost_nanos > priced_nanos
     GROUP BY model_id, provider_id
 """  # noqa: S608  of this code
+_BILL_DAYS = 30
+
+
+def _bills(figure: str) -> str:
+    """SQL for a figure of the comparisons of the last days, by provider. Early ones are compared again."""
+    return f"""
+    SELECT provider_id, {figure} FROM completions_billcomparison
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - {_BILL_DAYS} AND finding <> 'early' GROUP BY provider_id
+"""  # noqa: S608  of this code
+
+
+_UNMATCHED = """
+    SELECT provider_id,
+        CASE WHEN age <= 2 THEN 'two days' WHEN age <= 7 THEN 'a week' WHEN age <= 31 THEN 'a month' ELSE 'more' END,
+        sum(lines)
+    FROM completions_billcomparison CROSS JOIN LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date - day) AS of_day (age)
+    WHERE finding IN ('unknown_model', 'unknown_request') GROUP BY 1, 2
+"""
 _margin = partial(Fact, labels=("model", "provider"), across_cells=sum)
 FACTS = [
     Fact(
@@ -53,6 +71,24 @@ FACTS = [
         "gateway_margin_loss_nanos",
         "What providers cost more than was charged yesterday and today, by UTC, by model and provider: only where they do.",
         _LOSSES,
+    ),
+    Fact(
+        "gateway_bill_unmatched_lines",
+        "Lines of providers' bills that no model or request is known of, by the age of their day: up to so long.",
+        _UNMATCHED,
+        ("provider", "age"),
+    ),
+    Fact(
+        "gateway_bill_reconciled_ratio",
+        "The share of what a provider billed for the last 30 UTC days that agrees with what was expected, or is explained.",
+        _bills("greatest(0, 1 - sum(abs(unexplained_usd)) / greatest(sum(abs(billed_usd)), 0.000000001))"),
+        ("provider",),
+    ),
+    Fact(
+        "gateway_bill_difference_dollars",
+        "What a provider billed for the last 30 UTC days beyond what was expected or is explained; negative: less.",
+        _bills("sum(unexplained_usd)"),
+        ("provider",),
     ),
     Fact(
         "gateway_circuits_hinted",

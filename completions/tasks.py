@@ -1,7 +1,8 @@
-"""Background tasks: the sweeper, sums of usage, deletion of what has expired, alerts of changes, comparison with providers."""
+"""Background tasks: the sweeper, sums of usage, deletion of what has expired, alerts of changes, providers' lists and bills."""
 
 import logging
 
+from completions.bills import comparison, importing
 from completions.catalog import change_alerts
 from completions.catalog.sync import proposals
 from completions.charging import idempotency, stored_responses
@@ -66,6 +67,14 @@ def sync_catalog() -> int:
             continue
         found += len(report.proposed) + len(report.applied)
     return found
+
+
+@periodic(retries=20)  # its next turn is a day later
+def import_bills() -> int:
+    """Import what is new in GATEWAY_BILLS_DIR, and compare the days of the last months anew. Return how many bills are new."""
+    imported = importing.run_directory()
+    comparison.compare_recent()
+    return imported
 
 
 # Tasks that are one function of another module, whose docstring says what it counts.

@@ -493,6 +493,7 @@ EXPORT_DAYS = environment.integer("GATEWAY_EXPORT_DAYS", 7, minimum=1, maximum=9
 EXPORT_BYTES_MAX = environment.integer("GATEWAY_EXPORT_BYTES_MAX", 2_000_000_000, minimum=1_000, maximum=100_000_000_000)
 ERASE_AFTER_DAYS = environment.integer("GATEWAY_ERASE_AFTER_DAYS", 30, minimum=1, maximum=3_650)
 ARCHIVE_DIR = environment.text("GATEWAY_ARCHIVE_DIR")
+BILLS_DIR = environment.text("GATEWAY_BILLS_DIR")
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") or "memory://"
 CELERY_TASK_ALWAYS_EAGER = not REDIS_URL  # without Redis, beat runs the tasks itself
@@ -529,6 +530,7 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "tell-changes": {"task": "completions.tasks.tell_changes", "schedule": 3_600.0},
     "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": time(3, 30)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": time(4, 0)},
+    "import-bills": {"task": "completions.tasks.import_bills", "schedule": time(6, 0)},
     # Often, because the row of each source says when its next run is due.
     "refresh-rankings": {"task": "rankings.tasks.refresh_due_sources", "schedule": 60.0, "options": {"expires": 60}},
 }

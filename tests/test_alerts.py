@@ -54,6 +54,7 @@ HEALTHY = {
     'gateway_provider_loss_nanos_total{provider="acme"}': "0+1000000x120",
     'gateway_database_circuit_opened_total{instance="a"}': "0x120",
     'gateway_margin_loss_nanos{model="acme/large", provider="acme"}': "_x120",  # only there if it loses
+    'gateway_bill_reconciled_ratio{provider="acme"}': "1x120",
 }
 # By the alert: what is otherwise, and after how many minutes of it the alert must fire.
 FAULTS = {
@@ -84,6 +85,7 @@ FAULTS = {
     "ProviderFails": ({'gateway_circuits_open{provider="acme", instance="a"}': "0x80 1x40"}, 7),
     "ProviderLoses": ({'gateway_provider_loss_nanos_total{provider="acme"}': "0+100000000x120"}, 0),
     "SellsBelowCost": ({'gateway_margin_loss_nanos{model="acme/large", provider="acme"}': "_x80 5x40"}, 11),
+    "BillsDiffer": ({'gateway_bill_reconciled_ratio{provider="acme"}': "0.97x120"}, 5),
     "DatabaseUnreliable": ({'gateway_database_circuit_opened_total{instance="a"}': "0x80 0+1x40"}, 3),
     "PaymentsDiffer": ({"gateway_payment_differences": "1x120"}, 10),
 }

@@ -4,8 +4,10 @@
 - ``record``      the record of every completion, and the replies that are stored for later requests
 - ``statistics``  what completions add up to by hour and day
 - ``incidents``   what staff write on the status page
+- ``bills``       what providers billed, and how it compares
 """
 
+from completions.models.bills import Bill, BillComparison, BillDay, BilledModel, BillLine
 from completions.models.catalog import (
     CatalogProposal,
     Category,

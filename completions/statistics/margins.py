@@ -130,14 +130,17 @@ _REST = ", ".join(f"sums.{name} - long.{name}" for name in _SUMMED)
 _NAMES = ", ".join(meters.COLUMNS)
 
 
-def statement(days: str) -> str:
+_PLACE = "used.model_id, used.provider_id, used.service_tier, used.above"
+
+
+def statement(days: str, by: str = _PLACE, priced_on: str = "used.day") -> str:
     """Return SQL for the margins by model, provider, service tier and length band of the days that a condition selects.
 
     The usage in a band is computed at the provider's rates there, rounded up once for each day. It is not known of a tier
     that the provider has no rates for.
     """
     return f"""
-    SELECT used.model_id, used.provider_id, used.service_tier, used.above, sum(used.completions) AS completions,
+    SELECT {by}, sum(used.completions) AS completions,
         sum(charged_nanos) AS charged_nanos,
         coalesce(sum(charged_nanos) FILTER (WHERE band.nanos IS NOT NULL), 0) AS priced_nanos,
         coalesce(sum({rates_sql.cost(meters.count_sql)}), 0) AS cost_nanos
@@ -157,11 +160,11 @@ def statement(days: str) -> str:
     ) AS used
     LEFT JOIN LATERAL (
         SELECT id FROM completions_providerprice
-        WHERE model_id = used.model_id AND provider_id = used.provider_id AND since <= used.day
+        WHERE model_id = used.model_id AND provider_id = used.provider_id AND since <= {priced_on}
         ORDER BY since DESC LIMIT 1
     ) AS price ON true
     LEFT JOIN ({rates_sql.bands("completions_providerprice")}) AS band
         ON band.price_id = price.id AND {rates_sql.is_in_band("(used.above + 1)", "used.service_tier")}
     WHERE used.completions > 0 OR used.charged_nanos <> 0
-    GROUP BY used.model_id, used.provider_id, used.service_tier, used.above
+    GROUP BY {by}
 """  # noqa: S608  SQL of this module

@@ -19,6 +19,10 @@ from billing.models import (
     TopUpRule,
 )
 from completions.models import (
+    Bill,
+    BillComparison,
+    BilledModel,
+    BillLine,
     CatalogProposal,
     Completion,
     CompletionHour,
@@ -104,6 +108,23 @@ def _of_completions(account, completion_id):
     kept = {"key": "once", "fingerprint": "5" * 64, "is_stream": False, "expires_at": timezone.now() + timedelta(days=1)}
     IdempotentRequest.objects.create(account=account, completion=completion, **kept)
     Incident.objects.create(title="Slow replies")
+    compare(model, provider, today)
+
+
+def compare(model, provider, day):
+    """Make a bill that differs from what was expected. Return how it compares."""
+    told = {"lines": 2, "left_out": {"not models": {"lines": 1, "cost": "0.5", "first": [[4, "storage"]]}}, "sha256": "6" * 64}
+    bill = Bill.objects.create(
+        provider=provider, file_name="costs.csv", format="OpenAI costs", finished_at=timezone.now(), **told
+    )
+    bill.days.create(day=day)
+    BilledModel.objects.create(provider=provider, name="large", model=model)
+    line = {"name": "large", "account": "proj_a", "request_id": "", "lines": 2, "first_line": 2, "cost_usd": "1.2500000001"}
+    BillLine.objects.create(bill=bill, day=day, tokens=2_000, **line)
+    figures = {"completions": 1, "lines": 2, "charged_nanos": 2_000_000_000, "expected_nanos": 1_000_000_000}
+    costs = {"billed_usd": "1.2500000001", "unexplained_usd": "0.2000000001", "reasons": {"estimates": "0.05"}}
+    found = {"provider": provider, "bill": bill, "day": day, "name": model.pk, "finding": "other_price"}
+    return BillComparison.objects.create(**found, **figures, **costs)
 
 
 def _of_rankings():

@@ -16,6 +16,8 @@ _PRICES_DECIDED = {
     "completions.providerprice": "view add change",
     "completions.providerday": "view",
 }
+_BILLS_SEEN = {f"completions.{name}": "view" for name in ("bill", "billcomparison", "billedmodel")}
+_NAMES_ON_BILLS_SAID = {**_BILLS_SEEN, "completions.billedmodel": "view add change delete"}
 _SUPPORT = {
     **_MONEY_SEEN,
     **_COSTS_SEEN,
@@ -49,6 +51,8 @@ MAY = {
         **_MONEY_SEEN,
         **_COSTS_SEEN,
         **_PRICES_DECIDED,
+        **_NAMES_ON_BILLS_SAID,
+        "completions.bill": "view import delete",
         "billing.account": "view month purchase correct refund close reopen closing_refund hand_over",
         **_PAYMENTS_SEEN,
         "billing.creditrequest": "view approve decline",
@@ -58,6 +62,7 @@ MAY = {
         **_CATALOG_SEEN,
         **_RANKINGS_SEEN,
         **_PRICES_DECIDED,
+        **_NAMES_ON_BILLS_SAID,
         "completions.languagemodel": "view add change price withdraw",
         "completions.provider": "view",
         "completions.route": "view change call",
@@ -86,6 +91,8 @@ MAY = {
         "completions.provider": "view add change forget_refusals",
         "completions.route": "view change call",
         **dict.fromkeys(_PRICES_DECIDED, "view"),
+        **_BILLS_SEEN,
+        "completions.bill": "view import",
         "completions.catalogproposal": "view",
         "completions.idempotentrequest": "view",
         "completions.incident": "view add change",

@@ -17,7 +17,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User
-from completions.models import Completion, LanguageModel, PriceRequest
+from completions.models import Bill, BillComparison, BilledModel, Completion, LanguageModel, PriceRequest
 from gateway_project import identifiers
 from keys import lifecycle
 from keys.models import ApiKey, RefusalCount
@@ -73,6 +73,8 @@ PAGES = [
     "/admin/completions/completion/{completion}/change/",
     "/admin/completions/provider/",
     "/admin/completions/providerday/",
+    "/admin/completions/billcomparison/{comparison}/change/",
+    "/admin/completions/bill/import/",
     "/admin/completions/providerprice/add/",
     "/admin/completions/incident/add/",
     "/admin/completions/route/{route}/call/",
@@ -131,6 +133,7 @@ def ids(root, alice):
     collector.write()
     entry, completion = alice.entries.get(seq=1), Completion.objects.get(model="acme/large")
     rows = {"account": alice, "key": key, "user": alice.members.get(), "asked": asked, "entry": entry, "completion": completion}
+    rows["comparison"] = admin_rows.compare(completion.model, completion.provider, hour.date())
     rows |= {"route": completion.model.routes.get(), "purchase": alice.entries.get(type="CREDIT_PURCHASE")}
     return {name: row.pk for name, row in rows.items()} | {"month": f"{hour:%Y/%-m}"}
 
@@ -138,12 +141,15 @@ def ids(root, alice):
 @pytest.fixture
 def all_ids(ids):
     """The ids in all paths, with a row of each table."""
+    Bill.objects.all().delete()
+    BilledModel.objects.all().delete()
     admin_rows.fill(ApiKey.objects.get(pk=ids["key"]), ids["completion"])
     model = LanguageModel.objects.get(pk="acme/large")
     coming = model.prices.create(
         effective_from=timezone.now() + timedelta(days=1), rates=factories.rates_of(input_nanos=1, output_nanos=1)
     )
     requests = {"owner_request": OwnerRequest, "factor_request": SecondFactorRequest, "price_request": PriceRequest}
+    requests["comparison"] = BillComparison
     return ids | {name: table._default_manager.get().pk for name, table in requests.items()} | {"coming_price": coming.pk}
 
 
@@ -180,7 +186,7 @@ def test_everybody_can_use_every_page_in_the_light_and_in_the_dark_on_a_desk_and
 
 def test_every_page_is_looked_at():
     """A new act is added to PAGES or ACTS; those of tables are found by themselves."""
-    ids = dict.fromkeys(("key", "completion", "route", "coming_price"), 1) | {"user": 1, "month": "2026/11"}
+    ids = dict.fromkeys(("key", "completion", "comparison", "route", "coming_price"), 1) | {"user": 1, "month": "2026/11"}
     uuids = ("account", "asked", "entry", "purchase", "owner_request", "factor_request", "price_request")
     ids |= dict.fromkeys(uuids, "019aaf3e-2bc4-7000-8000-000000000000")
     looked_at = {resolve(path.format(**ids).partition("?")[0]).url_name for path in (*PAGES, *ACTS)}

@@ -17,6 +17,7 @@ MIGRATIONS = [
     ("rankings", "0004_staff_release_snapshots"),
     ("completions", "0018_catalogue_reads_no_customers"),
     ("billing", "0026_support_unblocks_sign_ins"),
+    ("completions", "0030_staff_read_bills"),
 ]
 
 

@@ -1,0 +1,177 @@
+"""The admin pages of bills: imports, how they compare, and what names on them stand for."""
+
+import time
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Abs
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+from completions.bills import comparison, importing, samples
+from completions.bills.files import UPLOADED_BYTES_MAX, File, Refused
+from completions.bills.reading import EXACT
+from completions.models import Bill, BillComparison, BilledModel, Provider
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.list_values import column, moment
+from gateway_project.activity.models import Activity
+from gateway_project.templatetags.amounts import usd
+from gateway_project.text import dollars
+from gateway_project.text.dollars import Amount
+
+_PAUSE_SECONDS = 0.02  # for the completions of this process, as long as the lines before it took
+
+
+def amount(exact: Decimal) -> Amount:
+    """Show an amount of a bill, rounded to nanodollars at most."""
+    nanos = int(EXACT.scaleb(exact, 9).to_integral_value(ROUND_HALF_UP, EXACT))
+    return Amount(dollars.show(nanos).shown, comparison.in_dollars(exact))
+
+
+def _usd_column(title: str, read: Callable[[Any], Decimal | None], **options: Any) -> Any:
+    return column(title, lambda row: "not known" if (found := read(row)) is None else usd(amount(found)), **options)
+
+
+def _nanos(nanos: int | None) -> Decimal | None:
+    return None if nanos is None else EXACT.scaleb(Decimal(nanos), -9)
+
+
+@admin.register(BillComparison)
+class BillComparisonAdmin(ReadOnlyAdmin):
+    list_display = ("name", "at", "day", "charged", "expected", "billed", "difference", "unexplained", "why")
+    list_filter = ("provider", "finding", "day")
+    search_fields = ("name",)
+    search_help_text = "A part of a model's ID, or of a name on a bill."
+    ordering = (Abs("unexplained_usd").desc(), "-day", "pk")
+    fields = (
+        *("provider", "day", "name", "charged", "expected", "billed", "difference", "explained", "unexplained", "why"),
+        *("completions", "lines", "bill", "compared_at"),
+    )
+    change_form_template = "admin/completions/billcomparison/change_form.html"
+
+    at = column("provider", lambda row: row.provider_id, ordering="provider")
+    charged = _usd_column("charged", lambda row: _nanos(row.charged_nanos), ordering="charged_nanos")
+    expected = _usd_column("expected cost", lambda row: _nanos(row.expected_nanos), ordering="expected_nanos")
+    billed = _usd_column("billed", lambda row: row.billed_usd, ordering="billed_usd")
+    difference = _usd_column("difference", comparison.difference)
+    unexplained = _usd_column("unexplained", lambda row: row.unexplained_usd, ordering=Abs("unexplained_usd"))
+    why = column("finding", lambda row: row.get_finding_display() or ("" if row.unexplained_usd else "agrees"))
+
+    @admin.display(description="explained by")
+    def explained(self, row: BillComparison) -> SafeString | str:
+        found = ((usd(amount(Decimal(of))), comparison.REASONS[reason]) for reason, of in row.reasons.items())
+        return format_html_join("; ", "{} {}", found) or "nothing"
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        if row is not None and self.has_view_permission(request, row):
+            lines = [(line, amount(line.cost_usd)) for line in samples.lines(row)]
+            sees_completions = request.user.has_perm("completions.view_completion")
+            shown = {"lines": lines, "completions": samples.completions(row) if sees_completions else []}
+            extra_context = {**(extra_context or {}), **shown, "sees_completions": sees_completions}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+
+class UploadForm(forms.Form):
+    provider = forms.ModelChoiceField(Provider.objects.order_by("pk"))
+    file = forms.FileField(
+        help_text="CSV or JSON, also in gzip or zip. Import larger files with the command import_bill.",
+        widget=forms.FileInput(attrs={"accept": ".csv,.json,.gz,.zip"}),
+    )
+
+    def run(self) -> tuple[Bill, bool] | None:
+        """Import the file. A refusal becomes an error of the field."""
+        uploaded = self.cleaned_data["file"]
+        try:
+            found = [File(uploaded.name, uploaded)]
+            return importing.run(self.cleaned_data["provider"], found, UPLOADED_BYTES_MAX, partial(time.sleep, _PAUSE_SECONDS))
+        except Refused as refusal:
+            self.add_error("file", str(refusal))
+            return None
+
+
+@admin.register(Bill)
+class BillAdmin(ReadOnlyAdmin):
+    list_display = ("file_name", "provider", "format", "lines", "total", "others", "at")
+    list_filter = ("provider", "format")
+    ordering = ("-pk",)
+    fields = ("provider", "file_name", "format", "days_covered", "lines", "total", "lines_left_out", "at")
+    own_pages = {"import/": "import"}
+    change_list_template = "admin/completions/bill/change_list.html"
+
+    total = _usd_column("total", lambda bill: bill.total_usd, ordering="total_usd")
+    at = column("imported at", lambda bill: moment(bill.begun_at), ordering="begun_at")
+    others = column("other lines", lambda bill: f"{sum(kind['lines'] for kind in bill.left_out.values()):,}")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Bill]:
+        return super().get_queryset(request).filter(finished_at__isnull=False)
+
+    def has_import_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("completions.add_bill"))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("completions.delete_bill"))
+
+    @admin.display(description="UTC days")
+    def days_covered(self, bill: Bill) -> str:
+        days = sorted(bill.days.values_list("day", flat=True))
+        return f"{days[0]} to {days[-1]}, {len(days)} with costs"
+
+    @admin.display(description="lines left out")
+    def lines_left_out(self, bill: Bill) -> str:
+        return importing.left_out_words(bill) or "none"
+
+    def import_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the form of an import; on POST, import the file."""
+        if not (self.has_view_permission(request) and self.has_import_permission(request)):
+            raise PermissionDenied("completions.add_bill")
+        form = UploadForm(request.POST or None, request.FILES or None)
+        if form.is_valid() and (imported := form.run()):
+            bill, is_new = imported
+            if is_new:
+                with transaction.atomic():
+                    self.record(request, Activity.Act.ADDED, bill, f"Imported {bill}.")
+            message = f"Imported {bill.lines:,} lines." if is_new else "This bill was imported before. Nothing changed."
+            messages.success(request, message)
+            return self.back_to(bill)
+        return self.show_action(request, "admin/completions/bill/import.html", "Import a bill", None, form=form)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Only the bill itself needs a permission: its lines have no pages."""
+        return [str(bill) for bill in objs], {}, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Bill) -> None:
+        days = list(obj.days.values_list("day", flat=True))
+        obj.delete()
+        comparison.compare_days(obj.provider, days)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Bill]) -> None:
+        for bill in queryset:
+            self.delete_model(request, bill)
+
+
+@admin.register(BilledModel)
+class BilledModelAdmin(RecordedAdmin):
+    """Names on bills, and the models that they stand for. The days that have them are compared anew at once."""
+
+    list_display = ("name", "provider", "model")
+    list_filter = ("provider",)
+    search_fields = ("name", "model__id")
+    ordering = ("provider", "name")
+    autocomplete_fields = ("model",)
+
+    def save_model(self, request: HttpRequest, obj: BilledModel, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        comparison.compare_days(obj.provider, comparison.days_with(obj.provider, obj.name))
+
+    def delete_model(self, request: HttpRequest, obj: BilledModel) -> None:
+        super().delete_model(request, obj)
+        comparison.compare_days(obj.provider, comparison.days_with(obj.provider, obj.name))

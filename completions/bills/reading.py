@@ -1,0 +1,130 @@
+"""A row of an export as what it charges for, or why it is left out."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+
+from completions.bills.files import Refused, Row
+from completions.bills.formats import FORMATS, Columns, Format
+from completions.models.bills import DECIMALS_MAX
+from gateway_project.text import ascii_numbers
+
+# Sums of costs lose no digit: should one ever need more, that is an error.
+EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
+_USD_MAX = Decimal(10) ** 15
+_MONTH_FIRST = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s.*)?", re.ASCII)
+_TOKENS = re.compile(r"(?:(?P<number>1|10|100|1000|1000000)?\s*(?P<letter>[km]?)\s*(?:tokens?|count)?)", re.IGNORECASE)
+_LETTERS = {"": 1, "k": 1_000, "m": 1_000_000}
+_TEXT_MAX = {"name": 300, "account": 500, "request_id": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A line that charges for a model. ``tokens`` is None where another thing was counted, or nothing."""
+
+    day: date
+    name: str
+    account: str
+    request_id: str
+    tokens: int | None
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A line that does not. ``kind`` is "unreadable", "not models", "empty", or another currency."""
+
+    kind: str
+    why: str
+    cost: Decimal = Decimal(0)
+
+
+def recognize(head: Iterable[str]) -> Format:
+    """Return the format whose columns a file has. Raises Refused, which names what the nearest one lacks."""
+    known = set(head)
+    lacks = {
+        each.title: [f"{role} ({' or '.join(columns)})" for role, columns in each.required.items() if known.isdisjoint(columns)]
+        for each in FORMATS
+    }
+    nearest = min(FORMATS, key=lambda each: (len(lacks[each.title]) / len(each.required), -len(each.required)))
+    if missing := lacks[nearest.title]:
+        raise Refused(
+            f"The file is of no known format. It is nearest to {nearest.title}, and lacks columns for"
+            f" {', '.join(missing)}. {nearest.wanted}"
+        )
+    return nearest
+
+
+def read(form: Format, row: Row) -> Charge | LeftOut:
+    """Read a row."""
+    told = {"cost": _first(row, form.cost), "name": _first(row, form.name)}
+    if not told["cost"] and not told["name"]:
+        return LeftOut("empty", "a period without costs")
+    try:
+        cost, at = _cost(told["cost"], form.dollars), _day(_first(row, form.time), is_month_first=form.is_month_first)
+    except (ValueError, InvalidOperation, OverflowError, OSError) as error:
+        return LeftOut("unreadable", str(error))
+    currency = (_first(row, form.currency) or "USD").upper() if form.currency else "USD"
+    if currency != "USD":
+        return LeftOut(currency[:20], f"a cost in {currency[:20]}", cost)
+    if not (name := _model(form, row)):
+        return LeftOut("not models", f"{told['name'][:100]}, {_first(row, form.kind)[:40]}".strip(", ") or "no model", cost)
+    texts = {"name": name, "account": _first(row, form.account), "request_id": _first(row, form.request_id)}
+    for column, text in texts.items():
+        if len(text) > _TEXT_MAX[column] or not text.isprintable():  # a terminal would obey escape sequences
+            return LeftOut("unreadable", f"its {column.replace('_', ' ')} is too long or no text", cost)
+    if form.request_id and not texts["request_id"]:
+        return LeftOut("unreadable", "no id of a request", cost)
+    return Charge(day=at, **texts, tokens=_read_tokens(form, row), cost_usd=cost)
+
+
+def _model(form: Format, row: Row) -> str:
+    if form.kind and (kind := _first(row, form.kind)) and kind.lower() not in form.kinds:
+        return ""
+    if form.service and not any(form.services.search(row.get(column, "")) for column in form.service):
+        return ""
+    found = (form.model.search(" ".join(row.get(column, "").split())) for column in form.name)
+    return next((next(filter(None, match.groups())).strip() for match in found if match), "")
+
+
+def _first(row: Row, columns: Columns) -> str:
+    return next((" ".join(row[column].split()) for column in columns if row.get(column, "").strip()), "")
+
+
+def _cost(text: str, dollars: Decimal) -> Decimal:
+    try:
+        cost = EXACT.multiply(ascii_numbers.decimal(text), dollars)
+    except ValueError:
+        raise ValueError(f"the cost {text[:40]!r} is not a number") from None
+    if not -_USD_MAX < cost < _USD_MAX or EXACT.normalize(cost).as_tuple().exponent < -DECIMALS_MAX:  # type: ignore[operator]
+        raise ValueError(f"the cost {text[:40]} has more than {DECIMALS_MAX} decimals, or is too large")
+    return cost
+
+
+def _day(text: str, *, is_month_first: bool) -> date:
+    """Return the UTC day of a time: seconds since 1970, ISO 8601, or where Azure writes it 08/31/2026."""
+    try:
+        if text.isascii() and text.isdigit():
+            return datetime.fromtimestamp(int(text), UTC).date()
+        if is_month_first and (match := _MONTH_FIRST.fullmatch(text)):
+            return date(int(match[3]), int(match[1]), int(match[2]))
+        at = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
+        return (at if at.tzinfo is None else at.astimezone(UTC)).date()
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(f"the time {text[:40]!r} cannot be read") from None
+
+
+def _read_tokens(form: Format, row: Row) -> int | None:
+    """Return how many tokens a line counts; None unless it says that it counts tokens, and a whole number of them."""
+    unit, quantity = _first(row, form.quantity_unit), _first(row, form.quantity)
+    match = _TOKENS.fullmatch(unit) if unit and quantity else None
+    if match is None:
+        return None
+    try:
+        factor = int(match["number"] or 1) * _LETTERS[match["letter"].lower()]
+        number = EXACT.multiply(ascii_numbers.decimal(quantity), Decimal(factor))
+        return int(number) if number == number.to_integral_value() and abs(number) < 10**18 else None
+    except (ValueError, InvalidOperation):
+        return None

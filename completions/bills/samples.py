@@ -1,0 +1,31 @@
+"""Lines of a bill and completions of ours that show what a comparison is about."""
+
+from django.db.models import Q
+
+from completions.bills import comparison, names
+from completions.models import BillComparison, BillLine, Completion
+from gateway_project.db import everywhere
+
+SHOWN = 10
+_LINES_LOOKED_AT = 1_000
+
+
+def lines(row: BillComparison) -> list[BillLine]:
+    """Return the lines that cost most."""
+    resolve = names.resolver(row.provider, [row.name])
+    of_day = BillLine.objects.filter(bill=row.bill_id, day=row.day)
+    if row.finding == BillComparison.Finding.UNKNOWN_REQUEST:
+        looked_up = comparison.look_up(list(of_day.order_by("-cost_usd")[:_LINES_LOOKED_AT]), row.day, row.provider)
+        return [line for line, model_id in looked_up if not model_id][:SHOWN]
+    known = [name for name in of_day.values_list("name", flat=True).distinct() if (resolve(name) or name) == row.name]
+    return list(of_day.filter(name__in=known).order_by("-cost_usd")[:SHOWN])
+
+
+def completions(row: BillComparison) -> list[Completion]:
+    """Return some completions: first those whose cost at the provider is uncertain, then the latest."""
+    since, until = comparison.ids(row.day)
+    asked = Completion.objects.filter(id__gte=since, id__lt=until, model=row.name).order_by("-id")
+    failed = Q(failed_attempts__contains=[{"provider": row.provider_id}])
+    uncertain = asked.filter(failed | Q(provider=row.provider_id) & ~Q(settlement=Completion.Settlement.REPORTED))
+    sure = asked.filter(provider=row.provider_id, settlement=Completion.Settlement.REPORTED)
+    return everywhere.gather(lambda: [*uncertain[: SHOWN // 2], *sure[: SHOWN // 2]])[:SHOWN]

@@ -1,0 +1,88 @@
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Abs
+
+from completions.bills import comparison, importing, samples
+from completions.bills.comparison import in_dollars, plain
+from completions.bills.files import Refused
+from completions.management import arguments
+from completions.models import Bill, BillComparison, BillLine
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.operator_command import OperatorCommand
+from gateway_project.text import dollars
+
+
+class Command(OperatorCommand):
+    help = "Import a provider's export of costs as one bill, and print charged, expected and billed by model and UTC day."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("provider", metavar="PROVIDER", help="The provider in the catalog.")
+        parser.add_argument(
+            "files", nargs="+", metavar="FILE", type=Path, help="All files of one export: CSV, JSON, gzip or zip."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        provider = arguments.provider("PROVIDER", options["provider"])
+        try:
+            bill, is_new = importing.run_paths(provider, options["files"])
+        except (Refused, OSError) as error:
+            raise CommandError(f"FILE: {error} Nothing was imported.") from None
+        if is_new:
+            with transaction.atomic():
+                log.record(None, Activity.Act.ADDED, bill, f"Imported {bill}.")
+        rows = BillComparison.objects.filter(bill=bill).order_by(Abs("unexplained_usd").desc(), "-day", "name")
+        facts = {"bill": _bill_facts(bill), "isNew": is_new, "comparisons": [_facts(row) for row in rows.iterator()]}
+        self.write_result(options, facts, "" if options["json"] else "\n".join(_sentences(bill, is_new, rows)))
+
+
+def _bill_facts(bill: Bill) -> dict[str, Any]:
+    told = {"file": bill.file_name, "format": bill.format, "sha256": bill.sha256, "lines": bill.lines}
+    return {**told, "totalUsd": plain(bill.total_usd), "leftOut": bill.left_out}
+
+
+def _facts(row: BillComparison) -> dict[str, Any]:
+    facts = {
+        **{"day": row.day, "model": row.name, "completions": row.completions, "lines": row.lines},
+        **{"charged": dollars.format_plain(row.charged_nanos), "billed": plain(row.billed_usd)},
+        "expected": None if row.expected_nanos is None else dollars.format_plain(row.expected_nanos),
+        "difference": None if (found := comparison.difference(row)) is None else plain(found),
+        **{"explained": row.reasons, "unexplained": plain(row.unexplained_usd)},
+        "finding": row.finding,
+    }
+    if row.unexplained_usd:
+        facts["sampleLines"] = [_line_facts(line) for line in samples.lines(row)]
+        facts["sampleCompletions"] = [each.pk for each in samples.completions(row)]
+    return facts
+
+
+def _line_facts(line: BillLine) -> dict[str, Any]:
+    return {
+        "line": line.first_line,
+        "lines": line.lines,
+        "name": line.name,
+        "request": line.request_id,
+        "cost": plain(line.cost_usd),
+    }
+
+
+def _sentences(bill: Bill, is_new: bool, rows: QuerySet[BillComparison]) -> list[str]:
+    known = "" if is_new else " It was imported before, so nothing changed."
+    left_out = f" Left out: {importing.left_out_words(bill)}." if bill.left_out else ""
+    first = f"{bill.format}: {bill.lines:,} lines charge {in_dollars(bill.total_usd)} for models.{left_out}{known}"
+    return [first, *(_line(row) for row in rows)]
+
+
+def _line(row: BillComparison) -> str:
+    expected = "not known" if row.expected_nanos is None else dollars.format_usd(row.expected_nanos)
+    reasons = ", ".join(f"{of} {comparison.REASONS[reason]}" for reason, of in row.reasons.items())
+    amounts = f"charged {dollars.format_usd(row.charged_nanos)}, expected {expected}, billed {in_dollars(row.billed_usd)}"
+    words = [f"explained: {reasons}"] if reasons else []
+    words += [f"unexplained {in_dollars(row.unexplained_usd)}"] if row.unexplained_usd else []
+    words += [row.get_finding_display()] if row.finding else []
+    return f"{row.day}  {row.name}  {amounts}; {'; '.join(words) or 'agrees'}"

@@ -1,0 +1,133 @@
+"""Staff upload a bill, see how it compares, and say what a name stands for."""
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from completions.bills import admin
+from completions.facts import FACTS
+from completions.models import Bill, BillComparison, BilledModel, LanguageModel
+from gateway_project.activity.models import Activity
+from gateway_project.db import cell
+from tests import factories, sessions
+from tests.completions.bills import written
+from tests.completions.bills.written import HEAD, line
+
+IMPORT = "/admin/completions/bill/import/"
+LIST = "/admin/completions/billcomparison/"
+
+
+@pytest.fixture
+def root(db: None) -> Client:
+    client = Client()
+    sessions.sign_in(client, factories.User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    return client
+
+
+def upload(client: Client, content: bytes, **fields: str) -> Any:
+    file = SimpleUploadedFile("costs.csv", content, "text/csv")
+    return client.post(IMPORT, {"provider": "echo", "file": file, **fields}, follow=True)
+
+
+def test_an_upload_is_imported_once_and_recorded(root: Client, echo_model: LanguageModel) -> None:
+    text = (HEAD + line("1.5", "nova-9, input")).encode()
+    assert "Imported 1 lines." in upload(root, text).content.decode()
+    assert "Nothing changed." in upload(root, text).content.decode()
+    assert [(act.act, act.summary) for act in Activity.objects.all()] == [("ADDED", "Imported costs.csv of echo.")]
+
+
+def test_what_is_refused_says_why_beside_the_field(root: Client, echo_model: LanguageModel) -> None:
+    page = upload(root, b"a,b\n1,2\n").content.decode()
+    assert "The file is of no known format." in page
+    assert 'value="echo" selected' in page
+    assert not Bill.objects.exists()
+
+
+def test_an_upload_is_bounded_when_it_is_unpacked(root: Client, echo_model: LanguageModel, monkeypatch: Any) -> None:
+    monkeypatch.setattr(admin, "UPLOADED_BYTES_MAX", 50)
+    assert "larger than 50 bytes" in upload(root, (HEAD + line("1")).encode()).content.decode()
+
+
+@pytest.mark.parametrize("codename", ["view_bill", ""])
+def test_who_may_not_import_sends_nothing(db: None, echo_model: LanguageModel, codename: str) -> None:
+    client = Client()
+    staff = factories.make_user("staff@example.org", is_staff=True)
+    staff.user_permissions.set(Permission.objects.filter(codename=codename))
+    sessions.sign_in(client, staff)
+    assert upload(client, (HEAD + line("1")).encode()).status_code == 403
+    assert not Bill.objects.exists()
+
+
+def test_the_list_has_the_largest_difference_first(root: Client, echo_model: LanguageModel) -> None:
+    written.bill(line("1", "a, input"), line("-3", "b, input"), line("2", "<script>c, input"))
+    page = root.get(LIST).content.decode()
+    assert page.index(">b<") < page.index("&lt;script&gt;c") < page.index(">a<")
+    assert "<script>c" not in page
+
+
+def test_a_name_is_said_from_the_page_of_its_comparison(root: Client, echo_model: LanguageModel) -> None:
+    written.price(echo_model)
+    written.use(echo_model)
+    written.bill(line("1.0000000001", "nova-9, input"))
+    unknown = BillComparison.objects.get(name="nova-9")
+    page = root.get(f"{LIST}{unknown.pk}/change/").content.decode()
+    assert "$1.0000000001" in page
+    assert "/admin/completions/billedmodel/add/?provider=echo&amp;name=nova-9" in page
+    said = {"provider": "echo", "name": "nova-9", "model": echo_model.pk}
+    assert root.post("/admin/completions/billedmodel/add/", said).status_code == 302
+    assert (written.only().name, written.only().unexplained_usd) == (echo_model.pk, 0)
+    root.post(f"/admin/completions/billedmodel/{BilledModel.objects.get().pk}/delete/", {"post": "yes"})
+    assert BillComparison.objects.filter(finding="unknown_model").exists()
+
+
+def test_a_bill_that_is_deleted_gives_its_days_back(root: Client, echo_model: LanguageModel) -> None:
+    written.bill(line("1"))
+    newer = written.bill(line("5"))
+    selected = {"action": "delete_selected", "_selected_action": [newer.pk], "post": "yes"}
+    assert root.post("/admin/completions/bill/", selected).status_code == 302
+    assert (written.only().billed_usd, Bill.objects.count()) == (1, 1)
+    assert Activity.objects.get().act == "DELETED"
+
+
+def test_the_command_prints_what_the_page_has(echo_model: LanguageModel, tmp_path: Any, capsys: Any) -> None:
+    path = tmp_path / "costs.csv"
+    path.write_text(HEAD + line("1.25", "nova-9\x1b[31m, input") + line("1.2500", "nova-9, input") + line("9", "storage"))
+    call_command("import_bill", "echo", str(path))
+    said = capsys.readouterr().out
+    assert "1 lines charge $1.25 for models. Left out: 1 unreadable" in said
+    assert "2026-08-04  nova-9  charged $0.00, expected not known, billed $1.25; unexplained $1.25; unknown model" in said
+    assert "\x1b" not in said
+    call_command("import_bill", "echo", str(path), "--json")
+    told = json.loads(capsys.readouterr().out)
+    [row] = told["comparisons"]
+    assert (told["isNew"], row["unexplained"], row["sampleLines"][0]["line"]) == (False, "1.25", 3)
+    assert Activity.objects.get().actor is None
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(["nobody", "x"], "PROVIDER: there is no"), (["echo", "/nowhere"], "FILE: ")])
+def test_wrong_arguments_are_named(echo_model: LanguageModel, arguments: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        call_command("import_bill", *arguments)
+
+
+def test_the_metrics_tell_what_is_unmatched_and_unexplained(echo_model: LanguageModel) -> None:
+    sql = {fact.name: fact.sql for fact in FACTS}
+    today = cell.execute("SELECT (now() AT TIME ZONE 'UTC')::date")[0][0]
+    written.price(echo_model)
+    old = today.replace(year=today.year - 1)
+    day = today.fromordinal(today.toordinal() - 5)
+    written.use(echo_model, day=day)
+    written.bill(
+        line("1.0000000000", day=day), line("1.0000000000", "nova-9, input", day=day), line("7", "nova-9, input", day=old)
+    )
+    assert cell.execute(sql["gateway_bill_unmatched_lines"]) in (
+        [("echo", "a week", 1), ("echo", "more", 1)],
+        [("echo", "more", 1), ("echo", "a week", 1)],
+    )
+    assert cell.execute(sql["gateway_bill_reconciled_ratio"]) == [("echo", 0.5)]
+    assert cell.execute(sql["gateway_bill_difference_dollars"]) == [("echo", 1)]

@@ -1,0 +1,128 @@
+"""Each export is read as its provider says: what charges for models, to the last digit, and what is left out."""
+
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from completions.bills import importing
+from completions.bills.files import Refused
+from completions.bills.formats import FORMATS
+from completions.models import Bill, BillDay, BillLine
+from tests import factories
+
+EXPORTS = Path(__file__).parent / "exports"
+# By the file: its format, its lines as day, name, tokens and cost, and how many others of each kind.
+READ: dict[str, tuple[str, list[tuple[str, str, int | None, str]], dict[str, int]]] = {
+    "openai_costs.csv": (
+        "OpenAI costs",
+        [
+            ("2026-09-28", "gpt-5.5-2026-04-23", 1_400, "0.503835980000000000000000000001"),
+            ("2026-09-28", "gpt-5.6-sol", 600, "2.25"),
+        ],
+        {"empty": 1, "not models": 1, "EUR": 1},
+    ),
+    "openai_costs_2025.csv": (
+        "OpenAI costs",
+        [
+            ("2025-10-05", "gpt-5-mini-2025-08-07", None, "0.895874"),
+            ("2025-10-06", "gpt-5-mini-2025-08-07", None, "0.56177125"),
+        ],
+        {},
+    ),
+    "openai_costs.json": (
+        "OpenAI costs",
+        [("2026-09-28", "gpt-5.5-2026-04-23", None, "0.00000012"), ("2026-09-28", "gpt-audio-mini-2026-01-15", None, "0.06")],
+        {},
+    ),
+    "anthropic_costs.csv": (
+        "Anthropic costs, from the console",
+        [("2026-08-04", "Claude Haiku 4.5", None, "0.07"), ("2026-08-05", "Claude Sonnet 4.5", None, "0.1")],
+        {"not models": 1},
+    ),
+    "anthropic_cost_report.json": (
+        "Anthropic cost report, from the API",
+        [
+            ("2026-08-04", "claude-sonnet-4-5-20250929", None, "1.2345"),
+            ("2026-08-05", "claude-sonnet-4-5-20250929", None, "0.00000000000001"),
+        ],
+        {"not models": 1},
+    ),
+    "azure_ea.csv": (
+        "Azure cost details",
+        [("2026-08-31", "GPT 5", 2_000, "0.02"), ("2026-08-31", "gpt 4o 1120", 12_345, "0.01543125")],
+        {"not models": 2},
+    ),
+    "azure_mca.csv": ("Azure cost details", [("2026-08-31", "o4-mini 0416", 3_000, "0.0132")], {"EUR": 1}),
+    "aws_cur2.csv": (
+        "AWS Cost and Usage Report",
+        [
+            ("2026-08-03", "Claude4.6Opus", 1_234, "0.000000617"),
+            ("2026-08-04", "Claude Opus 4.6", None, "0.0165"),
+            ("2026-08-04", "anthropic.claude-opus-4-6", 2_000, "0.05"),
+        ],
+        {"not models": 3},
+    ),
+    "aws_cur_legacy.csv": ("AWS Cost and Usage Report", [("2026-08-04", "Nova2.0Lite", 1_000_000, "0.3")], {}),
+    "google.csv": (
+        "Google Cloud billing export",
+        [("2026-08-04", "Gemini 2.5 Flash", 1_000, "0.0025"), ("2026-08-05", "Gemini 2.5 Flash", 1_000, "0.0003")],
+        {"not models": 2},
+    ),
+    "openrouter.csv": (
+        "OpenRouter activity",
+        [("2026-09-28", "acme/large-20260101", None, "0.00123456789"), ("2026-09-28", "acme/large-20260101", None, "0.5")],
+        {},
+    ),
+}
+
+
+def run(name: str) -> Bill:
+    bill, is_new = importing.run_paths(factories.make_provider(), [EXPORTS / name])
+    assert is_new
+    bill.refresh_from_db()
+    return bill
+
+
+@pytest.mark.parametrize("name", READ)
+def test_an_export_is_read_as_documented(db: None, name: str) -> None:
+    form, wanted, left_out = READ[name]
+    bill = run(name)
+    lines = BillLine.objects.filter(bill=bill).order_by("day", "name", "cost_usd")
+    found = [(str(line.day), line.name, line.tokens, line.cost_usd) for line in lines]
+    assert found == [(day, of, tokens, Decimal(cost)) for day, of, tokens, cost in wanted]
+    assert {kind: told["lines"] for kind, told in bill.left_out.items()} == left_out
+    with localcontext(prec=100):
+        assert (bill.format, bill.total_usd) == (form, sum(Decimal(cost) for *_, cost in wanted))
+    assert set(BillDay.objects.values_list("day", flat=True)) == {line.day for line in lines}
+
+
+def test_every_format_has_a_sample_and_a_source() -> None:
+    assert {form for form, *_ in READ.values()} == {form.title for form in FORMATS}
+    assert set(READ) == {path.name for path in EXPORTS.iterdir()} - {"README.md"}
+    assert all(source.startswith("https://") for form in FORMATS for source in form.sources)
+
+
+def test_lines_that_are_left_out_are_told_by_their_numbers(db: None) -> None:
+    told = importing.left_out_words(run("openai_costs.csv"))
+    assert "1 EUR, cost 0.9 (line 7: a cost in EUR)" in told
+    assert "1 not models, cost 0.05 (line 6: web search tool calls)" in told
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("day,euros\n1,2\n", "of no known format"),
+        ("usage_date_utc,model_version,api_key,usage_input_tokens_no_cache\n", "Export Cost, not Usage"),
+        ("start_time,amount_value,line_item\n", "lacks columns for currency (amount_currency or amount.currency)"),
+        ("", "of no known format"),
+    ],
+)
+def test_an_unknown_shape_is_refused_by_what_it_lacks(db: None, tmp_path: Any, head: str, said: str) -> None:
+    path = tmp_path / "bill.csv"
+    path.write_text(head)
+    with pytest.raises(Refused) as refusal:
+        importing.run_paths(factories.make_provider(), [path])
+    assert said in str(refusal.value)
+    assert not Bill.objects.exists()
