@@ -21,7 +21,6 @@ class Command(OperatorCommand):
     help = "Import a provider's export of costs as one bill, and print charged, expected and billed by model and UTC day."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
         parser.add_argument("provider", metavar="PROVIDER", help="The provider in the catalog.")
         parser.add_argument(
             "files", nargs="+", metavar="FILE", type=Path, help="All files of one export: CSV, JSON, gzip or zip."
