@@ -37,7 +37,8 @@ class CompletionAdmin(NewestFirstAdmin):
     search_help_text = "The full ID of a completion, request, account or key; an account's name, or a member's email address."
     fields = (
         *("id", "request_id", "provider_request_id", "account", "key", "model", "provider", "attempts", "failed_attempts"),
-        *("price", "service_tier", "is_stream", "end_user", "tags", "data_demanded", "data_promised", "settlement"),
+        *("price", "service_tier", "is_stream", "end_user", "tags", "run", "budgets", "data_demanded", "data_promised"),
+        "settlement",
         *("prompt_estimate", "counted_tokens", "held_nanos", "relayed_bytes", "checkpointed_at"),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "images", "completion_tokens"),
         *("web_searches", "other_counts", "cost_nanos", "repeats", "charged_before_nanos"),

@@ -383,7 +383,7 @@ INVARIANTS = [
     ),
     Invariant(
         "labels_sum_to_the_ledger",
-        "The usage of a day and an end user, or a value of a tag, is the sum of the ledger entries of requests that have it.",
+        "The usage of a day and an end user, run or value of a tag is the sum of the ledger entries of requests that have it.",
         """
         SELECT account_id, day, name, value, says, sums FROM (
             SELECT account_id, day, name, value, jsonb_build_object(
@@ -397,6 +397,7 @@ INVARIANTS = [
                 'prompt_tokens', sum(debit.prompt_tokens), 'completion_tokens', sum(debit.completion_tokens)) AS sums
             FROM debit JOIN completion ON completion.id = reference CROSS JOIN LATERAL (
                 SELECT '' AS name, end_user AS value WHERE end_user IS NOT NULL
+                UNION ALL SELECT E'\\x01run', run WHERE run IS NOT NULL
                 UNION ALL SELECT * FROM jsonb_each_text(coalesce(tags, '{}'))
             ) AS own
             WHERE hour >= %(labels_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'

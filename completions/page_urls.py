@@ -1,6 +1,6 @@
 from django.urls import path
 
-from completions.history import monthly_statement
+from completions.history import monthly_statement, runs
 from completions.history import pages as history_pages
 from completions.playground import first_request
 from completions.playground import pages as playground_pages
@@ -14,6 +14,8 @@ urlpatterns = [
     path("requests/", history_pages.list_requests, name="requests"),
     path("requests/export/", history_pages.download_requests, name="requests-csv"),
     path("requests/<str:request_id>/", history_pages.show_request, name="request"),
+    path("runs/", runs.list_runs, name="runs"),
+    path("runs/<slug:key_id>/<str:name>/", runs.show_run, name="run"),
     path("start/", first_request.first_request, name="first-request"),
     path("start/send/", first_request.stream_first_request, name="send-first-request"),
     path("playground/", playground_pages.playground, name="playground"),

@@ -18,7 +18,7 @@ from gateway_project.text import compact_json, csv_text, dollars, timestamps
 EXPORTED_MAX = 50_000
 COLUMNS = [
     *("completionId", "requestId", "at", "model", "provider", "keyId", "keyName", "status", "promptTokens", "completionTokens"),
-    *("costInDollars", "firstTokenMs", "totalMs", "endUser", "tags", "dataDemanded", "dataPromised"),
+    *("costInDollars", "firstTokenMs", "totalMs", "endUser", "tags", "dataDemanded", "dataPromised", "run"),
 ]
 _TEXTS = ("keyName", "endUser")  # which others chose
 _ROWS_AT_ONCE = 250
@@ -65,5 +65,6 @@ def describe(completion: Completion) -> dict[str, Any]:
             compact_json.dumps(value).decode() if value else None
             for value in (completion.tags, completion.data_demanded, completion.data_promised)
         ],
+        completion.run,
     ]
     return dict(zip(COLUMNS, values, strict=True))

@@ -20,7 +20,7 @@ from completions.models import Completion
 from completions.usage import figures, ranges
 from completions.usage import files as usage_files
 from gateway_project.db import pool
-from keys.models import RefusedRequest
+from keys.models import RefusedRequest, Run
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
 
@@ -33,12 +33,13 @@ _STATUSES = [("", "All"), *((status.name.lower(), status.words.capitalize()) for
 class HistoryForm(ListForm):
     """The filters of the list."""
 
-    field_order = ("status", "key", "model", "user", "tag", "since", "until")
+    field_order = ("status", "key", "model", "user", "run", "tag", "since", "until")
 
     status = forms.ChoiceField(required=False, choices=[*_STATUSES, (REFUSED, "Refused before sending")])
     key = forms.ChoiceField(required=False)
     model = forms.CharField(required=False, widget=forms.Select)
     user = forms.CharField(required=False, max_length=512, label="End user", strip=False)
+    run = forms.CharField(required=False, max_length=Run.NAME_CHARACTERS_MAX, strip=False)
     tag = forms.CharField(
         required=False, max_length=600, strip=False, widget=forms.TextInput(attrs={"placeholder": "team=blue"})
     )
@@ -71,6 +72,7 @@ class HistoryForm(ListForm):
             status=Status[given["status"].upper()] if given["status"] else None,
             end_user=given["user"] or None,
             tag=given["tag"],
+            run=given["run"] or None,
             since=self.begin,
             until=self.end,
         )
@@ -103,6 +105,7 @@ def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> d
     searched = Completion.objects.filter(pk=page.searched_to) if page.searched_to else Completion.objects.none()
     return {
         "rows": [_row(completion) for completion in page.completions],
+        "has_runs": any(completion.run for completion in page.completions),
         **form.places(page.newer, page.older, oldest=reading.FIRST),
         "searched_to": searched.values_list("created_at", flat=True).first(),
         "searched_max": reading.SEARCHED_MAX,

@@ -4,8 +4,8 @@ Ids sort by time, and an index orders the completions of each key. A page merges
 key. An index over whole accounts would cost every admission a write. A page begins after the id of a completion, so the last
 page costs as much as the first.
 
-Model, status, end user and tag have no index beside the order. A page with one of these filters searches SEARCHED_MAX
-completions at most, and says how far it came; the next one continues there.
+A run has an index. Model, status, end user and tag have none beside the order. A page with one of these filters searches
+SEARCHED_MAX completions at most, and says how far it came; the next one continues there.
 """
 
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ class Selection:
     status: Status | None = None
     end_user: str | None = None
     tag: tuple[str, str] | None = None  # its name and value
+    run: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -109,6 +110,7 @@ class _Scan:
             "after": max(since, newer_than or FIRST),
             "before": min(until, older_than or _LAST),
             **{"model_id": selection.model_id, "end_user": selection.end_user, "tag_name": tag_name, "tag_value": tag_value},
+            "run": selection.run,
             "settlements": list(selection.status.settlements) if selection.status else [],
         }
 
@@ -125,6 +127,7 @@ class _Scan:
         conditions = {
             "model_id = %(model_id)s": selection.model_id,
             "end_user = %(end_user)s": selection.end_user,
+            "run = %(run)s": selection.run,
             "tags ->> %(tag_name)s = %(tag_value)s": selection.tag,
             f"id {self._up_to} %(horizon)s": horizon,
             "settlement = ANY(%(settlements)s)": selection.status and selection.status.settlements,

@@ -64,7 +64,7 @@ class Grouping:
 
 
 MODEL, KEY = Grouping(column="model_id"), Grouping(column="key_id")
-END_USER = Grouping(label_name=sums.END_USER)
+END_USER, RUN = Grouping(label_name=sums.END_USER), Grouping(label_name=sums.RUN)
 
 
 class Group(NamedTuple):
@@ -130,7 +130,7 @@ def read_keys_with_models(account: Account, since: datetime, until: datetime) ->
 
 def read_tag_names(account: Account) -> list[str]:
     """Return names of tags that the account used, at most NAMES_SHOWN, in order. Each name is one step in an index."""
-    return [name for (name,) in cell.execute(_TAG_NAMES, {"account": account.pk, "names": NAMES_SHOWN})]
+    return [name for (name,) in cell.execute(_TAG_NAMES, {"account": account.pk, "run": sums.RUN, "names": NAMES_SHOWN})]
 
 
 def is_behind(account: Account) -> bool:
@@ -222,7 +222,8 @@ def _next_name(name: str) -> str:
 
 _TAG_NAMES = f"""
     WITH RECURSIVE found AS (
-        SELECT {_next_name("''")} AS name UNION ALL SELECT {_next_name("found.name")} FROM found WHERE found.name IS NOT NULL
+        SELECT {_next_name("%(run)s")} AS name
+        UNION ALL SELECT {_next_name("found.name")} FROM found WHERE found.name IS NOT NULL
     )
     SELECT name FROM found WHERE name IS NOT NULL LIMIT %(names)s
 """

@@ -20,7 +20,7 @@ from gateway_project.db import pool
 from gateway_project.templatetags.amounts import usd
 from keys.models import ApiKey
 
-_GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER}
+_GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER, "run": figures.RUN}
 _TAG = "tag:"  # begins the parameter of a grouping by a tag; its name follows
 _FIRST_DAY = date(2000, 1, 1)
 

@@ -7,7 +7,7 @@ A mark for each account says how far it is summed up, by ``seq`` for entries and
 a mark: the account is locked from the moment when an entry gets its ``seq``, or a hold its time, until the commit. A late
 settlement counts when it is booked.
 
-Each end user and each tag has its own sums. Callers choose these labels, and may send new ones with each request: then each
+Each end user, run and tag has its own sums. Callers choose these labels, and may send new ones with each request: then each
 label of each request has a row. Sums of labels by hour are kept for HOURS_KEPT, and then added to their UTC day, which is kept.
 
 The same statement adds to the hours of all accounts (``statistics.hours``) and to the days of providers (``margins``): no
@@ -30,6 +30,7 @@ _ROWS_MAX = 10_000  # that are moved in one statement
 _ACCOUNTS_MAX = 20  # in one statement
 _RUN_SECONDS = 45  # the next run continues
 END_USER = ""  # instead of the name of a tag, which is never empty
+RUN = "\x01run"  # likewise, of no tag that anyone shows
 
 # Completions that are not yet summed up, for a query with a table ``span`` that says from where to where, for each account.
 # LIMIT 1 makes PostgreSQL look each completion up by its id, whatever it believes of how many there are.
@@ -38,7 +39,8 @@ ENDED = """
         coalesce(model, completion.model_id, '') AS model_id, 1 AS requests, errors,
         booked.prompt_tokens, booked.completion_tokens, booked.cost_nanos,
         CASE WHEN first_token_ms IS NULL THEN 0 ELSE 1 END AS first_tokens, coalesce(first_token_ms, 0) AS first_token_ms,
-        end_user, tags, provider_id, coalesce(service_tier, '') AS service_tier, coalesce(cached_tokens, 0) AS cached_tokens,
+        end_user, run, tags, provider_id, coalesce(service_tier, '') AS service_tier,
+        coalesce(cached_tokens, 0) AS cached_tokens,
         coalesce(cache_write_tokens, 0) AS cache_write_tokens, coalesce(cache_write_1h_tokens, 0) AS cache_write_1h_tokens,
         images, coalesce(web_searches, 0) AS web_searches, other_counts, price_id, settlement = 'corrected' AS is_corrected
     FROM span CROSS JOIN LATERAL (
@@ -53,8 +55,8 @@ ENDED = """
             AND resolved_at > after_failure AND resolved_at <= until_failure
     ) AS booked
     LEFT JOIN LATERAL (
-        SELECT key_id, model_id, first_token_ms, end_user, tags, provider_id, service_tier, cached_tokens, cache_write_tokens,
-            cache_write_1h_tokens, images, web_searches, other_counts, price_id, settlement
+        SELECT key_id, model_id, first_token_ms, end_user, run, tags, provider_id, service_tier, cached_tokens,
+            cache_write_tokens, cache_write_1h_tokens, images, web_searches, other_counts, price_id, settlement
         FROM completions_completion WHERE id = reference LIMIT 1
     ) AS completion ON true
 """
@@ -72,10 +74,11 @@ SPAN = """
         ) AS until_failure
     FROM billing_account AS account LEFT JOIN completions_usagemark AS mark ON mark.account_id = account.id
 """
-LABELS = """
+LABELS = f"""
     SELECT '' AS name, end_user AS value WHERE end_user IS NOT NULL
-    UNION ALL SELECT * FROM jsonb_each_text(coalesce(tags, '{}'))
-"""
+    UNION ALL SELECT '{RUN}', run WHERE run IS NOT NULL
+    UNION ALL SELECT * FROM jsonb_each_text(coalesce(tags, '{{}}'))
+"""  # noqa: S608  a constant of this module
 # Steps of 2 %, so that an hour has some hundred of them, and what is read from them is at most 1 % off.
 MILLISECONDS = "round(exp(round(ln(greatest(first_token_ms, 1)) * 50) / 50))::int"
 COLUMNS = ("requests", "errors", "prompt_tokens", "completion_tokens", "cost_nanos", "first_tokens", "first_token_ms")

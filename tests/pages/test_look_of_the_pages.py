@@ -16,6 +16,7 @@ from billing.models import AccountAlert, AlertDelivery, WebhookEndpoint
 from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle, management_keys
+from keys.models import Run
 from keys.refusal_history import collector
 from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
@@ -56,6 +57,9 @@ OWNERS = [
     "/dashboard/usage/",
     "/dashboard/usage/?by=model",
     "/dashboard/requests/",
+    "/dashboard/runs/",
+    "/dashboard/runs/{key}/nightly/",
+    "/dashboard/usage/?by=run",
     "/dashboard/start/",
     "/dashboard/playground/",
     "/dashboard/keys/",
@@ -153,6 +157,8 @@ def owners_paths(transactional_db, alice):
     asked = chat.ask(client_for(secret), model="acme/large", user="u" * 200, metadata={"team": "W" * 100})
     assert (asked.status_code, chat.ask(client_for(secret), model="acme/none").status_code) == (200, 404)
     collector.write()
+    Run.objects.create(key=key, name="nightly", budget_nanos=2_500_000_000, spent_nanos=2_100_000_000, requests=7)
+    Run.objects.create(key=key, name="w" * 100, budget_nanos=2_500_000_000, held_nanos=2_500_000_000)
     with transaction.atomic():
         use(key, cost_nanos=1_234_567_891)
     manager, _ = management_keys.issue(alice, name="terraform", created_by=owner_of(alice))
