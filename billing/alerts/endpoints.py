@@ -27,6 +27,9 @@ from gateway_project.text import web_addresses
 _PREFIX = "whsec_"
 GRACE = timedelta(hours=24)  # for which the secret before a rotation signs, too
 TESTS_MAX = 10  # in an hour, of an account
+REPEATS_MAX = 30  # in an hour, of an endpoint
+REPEAT_PAUSE = timedelta(seconds=1)
+_ENDED = AlertDelivery.State.DELIVERED
 
 
 class EndpointRefused(Exception):
@@ -113,17 +116,30 @@ def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
         _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook {endpoint}.")
 
 
-def send_again(request: HttpRequest, delivery: AlertDelivery) -> bool:
-    """Let a delivery to an endpoint be tried anew, from the first attempt on. Return False if it waits already."""
+def send_again(request: HttpRequest, endpoint: WebhookEndpoint, alerts: Sequence[AccountAlert]) -> int:
+    """Let alerts be sent to an endpoint again, one a second, also those that it never got. Return how many wait now.
+
+    Each keeps its id and its body, and is tried from the first attempt on. Those that wait already are not among them. An alert
+    must be ``prepared``. Raises EndpointRefused.
+    """
     with transaction.atomic():
-        again = AlertDelivery.objects.filter(pk=delivery.pk).exclude(state=AlertDelivery.State.WAITING)
-        waiting = {"state": AlertDelivery.State.WAITING, "tries": 0, "next_try_at": pool.database_time()}
-        if not again.update(**waiting):
-            return False
-        assert delivery.endpoint
-        summary = f"Sent an alert to the webhook {delivery.endpoint} again."
-        _record(request, Activity.Act.WARNING_REPEATED, delivery.endpoint, summary)
-    return True
+        endpoint = _lock(endpoint)
+        now = pool.database_time()
+        target = {"object_type": endpoint._meta.label_lower, "object_id": str(endpoint.pk)}
+        acts = Activity.objects.filter(act=Activity.Act.WARNING_REPEATED, at__gt=now - timedelta(hours=1), **target)
+        if acts.count() >= REPEATS_MAX:
+            raise EndpointRefused(f"We send to a webhook again at most {REPEATS_MAX} times in an hour. Try later.")
+        known = {each.alert_id: each for each in endpoint.deliveries.filter(alert__in=alerts)}
+        rows = [known.get(each.pk) or AlertDelivery(alert=each, endpoint=endpoint, state=_ENDED) for each in alerts]
+        due = [each for each in rows if each.state != AlertDelivery.State.WAITING]
+        for place, each in enumerate(due):
+            each.state, each.tries, each.next_try_at = AlertDelivery.State.WAITING, 0, now + place * REPEAT_PAUSE
+        fields = ["state", "tries", "next_try_at"]
+        AlertDelivery.objects.bulk_create(due, update_conflicts=True, unique_fields=["id"], update_fields=fields)
+        if due:
+            number = "an alert" if len(due) == 1 else f"{len(due)} alerts"
+            _record(request, Activity.Act.WARNING_REPEATED, endpoint, f"Sent {number} to the webhook {endpoint} again.")
+    return len(due)
 
 
 def read_secrets(endpoint: WebhookEndpoint) -> list[str]:

@@ -10,6 +10,7 @@ urlpatterns = [
     path("webhooks/<uuid:endpoint_id>/rotate/", pages.rotate, name="rotate-webhook"),
     path("webhooks/<uuid:endpoint_id>/pause/", pages.pause, name="pause-webhook"),
     path("webhooks/<uuid:endpoint_id>/test/", pages.send_test, name="test-webhook"),
+    path("webhooks/<uuid:endpoint_id>/again/", pages.repeat, name="repeat-webhook"),
     path("webhooks/<uuid:endpoint_id>/delete/", pages.delete, name="delete-webhook"),
     path("deliveries/<uuid:delivery_id>/again/", pages.send_again, name="send-delivery-again"),
 ]

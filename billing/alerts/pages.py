@@ -1,6 +1,7 @@
 """/dashboard/alerts/: the alerts of an account and who got them, the threshold of the balance, and webhooks."""
 
 import logging
+import re
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -9,16 +10,18 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from billing import locks, money
+from billing.accounts.list_forms import ListForm
 from billing.accounts.member_pages import act_page, form_page, page_of, plain_page
 from billing.accounts.roles import Permission
 from billing.alerts import endpoints, payload, summaries
 from billing.forms import DollarsField
-from billing.models import Account, AlertDelivery, WebhookEndpoint
+from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -29,7 +32,9 @@ logger = logging.getLogger("gateway.warnings")
 
 ALERTS_PER_PAGE = 25
 FACTOR_MIN, FACTOR_MAX = 2, 100
-DELIVERIES_SHOWN = 25
+DELIVERIES_PER_PAGE = 25
+REPEATED_MAX = 100
+_HEX = re.compile("[0-9a-f]{32}")
 DEPRECATED_SINCE = "@1795478400"  # 24 November 2026, as RFC 9745 writes it
 
 
@@ -61,6 +66,37 @@ class EndpointForm(forms.Form):
         widget=forms.URLInput(attrs={"placeholder": "https://example.org/hooks/gateway", "autocomplete": "off"}),
         help_text="It receives a signed POST for each alert and must answer with a status of 200 to 299 within 10 seconds.",
     )
+
+
+class RepeatForm(ListForm):
+    """Which events are sent again: those of some UTC days, or after one event, or both."""
+
+    event = forms.CharField(required=False, max_length=37, label="After event", help_text="The ID of the last one you have.")
+
+    def __init__(self, account: Account, *given: Any) -> None:
+        super().__init__(*given)
+        self._sent = summaries.alerts_of(account).exclude(kind=AccountAlert.Kind.TEST).exclude(prepared_at=None)
+
+    def clean_event(self) -> AccountAlert | None:
+        text = self.cleaned_data["event"].removeprefix("warn_")
+        found = self._sent.filter(pk=text).first() if _HEX.fullmatch(text) else None
+        if text and found is None:
+            raise forms.ValidationError("No event has this ID. Events are kept for 90 days.")
+        return found
+
+    def clean(self) -> None:
+        super().clean()
+        if not self.errors and not any(self.cleaned_data.values()):
+            raise forms.ValidationError("Enter a day or an event.")
+
+    @property
+    def alerts(self) -> QuerySet[AccountAlert]:
+        """The events, oldest first."""
+        given = {"created_at__gte": self.begin, "created_at__lt": self.end}
+        alerts = self._sent.filter(**{name: moment for name, moment in given.items() if moment}).order_by("created_at", "pk")
+        if (last := self.cleaned_data["event"]) is None:
+            return alerts
+        return alerts.filter(Q(created_at__gt=last.created_at) | Q(created_at=last.created_at, pk__gt=last.pk))
 
 
 def moved(request: HttpRequest, rest: str) -> HttpResponse:
@@ -142,14 +178,15 @@ def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *
 
 @plain_page(Permission.MANAGE_WEBHOOKS)
 def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
-    """Show an endpoint with its latest deliveries."""
+    """Show an endpoint with its deliveries, newest first."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
-    latest = endpoint.deliveries.select_related("alert", "endpoint").order_by("-pk")[:DELIVERIES_SHOWN]
+    page = page_of(request, endpoint.deliveries.select_related("alert", "endpoint").order_by("-pk"), DELIVERIES_PER_PAGE)
     context: dict[str, Any] = {
         "endpoint": endpoint,
         "state": summaries.describe_state(endpoint),
         "now": pool.database_time(),
-        "deliveries": [(payload.describe(each.alert), summaries.summarize_delivery(each)) for each in latest],
+        "page": page,
+        "deliveries": [(payload.describe(each.alert), summaries.summarize_delivery(each)) for each in page],
     }
     return render(request, "alerts/endpoint.html", context)
 
@@ -191,10 +228,33 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 @act_page(Permission.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
     """Send an ended delivery again, with its former id."""
-    sent = AlertDelivery.objects.filter(alert__account=account, endpoint__isnull=False).select_related("endpoint")
+    sent = AlertDelivery.objects.filter(alert__account=account, endpoint__isnull=False).select_related("endpoint", "alert")
     delivery = get_object_or_404(sent, pk=delivery_id)
-    if endpoints.send_again(request, delivery):
-        messages.success(request, "We are sending it again.")
-    else:
-        messages.warning(request, "It is already waiting to be sent.")
+    assert delivery.endpoint
+    try:
+        if endpoints.send_again(request, delivery.endpoint, [delivery.alert]):
+            messages.success(request, "We are sending it again.")
+        else:
+            messages.warning(request, "It is already waiting to be sent.")
+    except endpoints.EndpointRefused as refusal:
+        messages.error(request, str(refusal))
     return redirect("webhook", delivery.endpoint_id)
+
+
+@form_page(Permission.MANAGE_WEBHOOKS)
+def repeat(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
+    """Send what happened in a time, or after an event, again, the oldest first: REPEATED_MAX at once."""
+    endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
+    form = RepeatForm(account, request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        found = list(form.alerts[: REPEATED_MAX + 1])
+        alerts = found[:REPEATED_MAX]
+        try:
+            if number := endpoints.send_again(request, endpoint, alerts):
+                more = f" There are more: continue after {payload.message_id(alerts[-1])}." if found != alerts else ""
+                messages.success(request, f"We are sending {number} of them again, one a second.{more}")
+                return redirect("webhook", endpoint_id)
+            form.add_error(None, "There is nothing to send: no event happened then, or all of them are waiting already.")
+        except endpoints.EndpointRefused as refusal:
+            form.add_error(None, str(refusal))
+    return render(request, "alerts/repeat.html", {"form": form, "endpoint": endpoint, "maximum": REPEATED_MAX})

@@ -47,6 +47,7 @@ def summarize_delivery(delivery: AlertDelivery) -> dict[str, Any]:
     is_mail = delivery.endpoint_id is None
     return {
         "id": delivery.pk,
+        "event": payload.message_id(delivery.alert),
         "to": delivery.email if delivery.endpoint is None else str(delivery.endpoint),
         "is_mail": is_mail,
         "state": state,

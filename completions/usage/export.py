@@ -87,13 +87,14 @@ def _read_entries(query: Query, after: int, end: int) -> list[LedgerEntry]:
     entries, limit = query.ledger.filter(seq__gt=after, seq__lte=end).order_by("seq"), query.limit
     if query.key_id is None:
         return list(entries[:limit])
-    usage, credits = entries.filter(spender=query.key_id), entries.filter(type=LedgerEntry.Type.SUPPORT_CREDIT)
-    return sorted([*usage[:limit], *credits[:limit]], key=lambda entry: entry.seq)[:limit]
+    seqs = entries.values_list("seq", flat=True)  # in an index alone: no entry of another key is read
+    usage, credits = seqs.filter(spender=query.key_id), seqs.filter(type=LedgerEntry.Type.SUPPORT_CREDIT)
+    return list(entries.filter(seq__in=sorted([*usage[:limit], *credits[:limit]])[:limit]))
 
 
 def _describe(query: Query, entries: list[LedgerEntry]) -> list[dict[str, Any]]:
     usage = {each: each.metadata["completionId"] for each in entries if "completionId" in each.metadata}
-    kept = Completion.objects.in_bulk(usage.values())
+    kept = Completion.objects.only(*meters.COLUMNS, "other_counts", *_DETAILS.values()).in_bulk(usage.values())
     refunded = [id for entry, id in usage.items() if entry.spender is None]
     keys = dict(query.ledger.filter(reference__in=refunded).values_list("reference", "spender"))
     records = [_record(entry, entry.spender or keys[id], kept.get(id)) for entry, id in usage.items()]

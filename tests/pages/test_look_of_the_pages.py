@@ -89,6 +89,7 @@ OWNERS = [
     "/dashboard/alerts/webhooks/new/",
     "/dashboard/alerts/webhooks/{webhook}/",
     "/dashboard/alerts/webhooks/{webhook}/rotate/",
+    "/dashboard/alerts/webhooks/{webhook}/again/",
     "/dashboard/alerts/webhooks/{webhook}/delete/",
     "/dashboard/members/",
     "/dashboard/members/invite/",

@@ -19,13 +19,14 @@ from django.db import connection
 from django.utils import timezone
 
 from billing import tasks
-from billing.alerts import deliveries, endpoints
+from billing.alerts import deliveries, endpoints, pages
 from billing.alerts.endpoints import EndpointRefused
 from billing.models import AccountAlert, AlertDelivery, Role, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity.models import Activity
 from tests import factories, usage
 from tests.billing.alerts.deliveries import request_of_owner
+from tests.pages.conftest import signed_in
 
 __all__ = ["request_of_owner"]
 
@@ -199,10 +200,8 @@ def test_after_the_last_attempt_it_is_given_up_and_may_be_sent_again(alice, endp
     tries = len(deliveries.PAUSES) + 1
     assert (states(), len(receiver.received)) == ([("DEAD", tries)], tries)
     receiver.statuses = [200]
-    assert [endpoints.send_again(request_of_owner, AlertDelivery.objects.get(endpoint=endpoint[0])) for _ in range(2)] == [
-        True,
-        False,
-    ]
+    alerts = [AlertDelivery.objects.get(endpoint=endpoint[0]).alert]
+    assert [endpoints.send_again(request_of_owner, endpoint[0], alerts) for _ in range(2)] == [1, 0]
     tasks.send_webhooks()
     assert states() == [("DELIVERED", 1)]
     assert len({headers["webhook-id"] for _, headers, _ in receiver.received}) == 1
@@ -423,3 +422,154 @@ def test_old_alerts_are_deleted_with_their_deliveries(alice, endpoint):
     AccountAlert.objects.update(created_at=timezone.now() - timedelta(days=settings.RETENTION_WARNING_DAYS))
     assert tasks.forget_old_warnings() == 1
     assert not AlertDelivery.objects.exists()
+
+
+# --- Sent again ---------------------------------------------------------------------------------------------------
+
+PAGE = "/dashboard/alerts/webhooks/"
+
+
+@pytest.fixture
+def owner(alice):
+    return signed_in(alice.members.get())
+
+
+def happen(alice, number: int) -> list[AccountAlert]:
+    """Let events happen, a day apart, the last one now."""
+    data = {"threshold_nanos": 5_000_000_000, "balance_nanos": 4_982_310_000}
+    days = [timezone.now() - timedelta(days=day) for day in reversed(range(number))]
+    return [AccountAlert.objects.create(account=alice, kind="BALANCE_LOW", data=data, created_at=day) for day in days]
+
+
+def ids(receiver) -> list[str]:
+    return [headers["webhook-id"] for _, headers, _ in receiver.received]
+
+
+def send_all() -> None:
+    AlertDelivery.objects.filter(state="WAITING").update(next_try_at=timezone.now())
+    tasks.send_webhooks()
+
+
+def told(alert: AccountAlert) -> str:
+    return f"warn_{alert.pk.hex}"
+
+
+def test_a_delivery_is_sent_again_with_its_id_and_body_and_a_fresh_signature(alice, endpoint, receiver, owner, monkeypatch):
+    happen(alice, 1)
+    tasks.send_webhooks()
+    delivery = AlertDelivery.objects.get(endpoint=endpoint[0])
+    later_by_an_hour = time.time() + 3_600
+    monkeypatch.setattr(time, "time", lambda: later_by_an_hour)
+    assert owner.post(f"/dashboard/alerts/deliveries/{delivery.pk}/again/").status_code == 302
+    tasks.send_webhooks()
+    (_, first, body), (_, second, repeated) = receiver.received
+    assert (first["webhook-id"], body) == (second["webhook-id"], repeated)
+    assert int(second["webhook-timestamp"]) >= int(first["webhook-timestamp"]) + 3_600
+    signed = f"{second['webhook-id']}.{second['webhook-timestamp']}.".encode() + repeated
+    key = base64.b64decode(endpoint[1].removeprefix("whsec_"))
+    assert second["webhook-signature"] == "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+    delivery.refresh_from_db()
+    assert (delivery.state, len(delivery.attempts)) == ("DELIVERED", 2)
+    [act] = Activity.objects.filter(act="WARNING_REPEATED")
+    assert (act.object_id, act.actor) == (str(endpoint[0].pk), alice.members.get())
+
+
+def test_what_happened_after_an_event_is_sent_again_the_oldest_first_and_one_a_second(alice, endpoint, receiver, owner):
+    alerts = happen(alice, 4)
+    send_all()
+    receiver.received.clear()
+    reply = owner.post(f"{PAGE}{endpoint[0].pk}/again/", {"event": told(alerts[1])}, follow=True)
+    assert "We are sending 2 of them again, one a second." in reply.content.decode()
+    third, fourth = AlertDelivery.objects.filter(state="WAITING", endpoint=endpoint[0]).order_by("next_try_at")
+    assert (third.alert_id, fourth.alert_id) == (alerts[2].pk, alerts[3].pk)
+    assert fourth.next_try_at - third.next_try_at == timedelta(seconds=1)
+    send_all()
+    assert sorted(ids(receiver)) == sorted(map(told, alerts[2:]))
+    assert AlertDelivery.objects.filter(endpoint=endpoint[0]).count() == 4  # each still once
+    assert "Sent 2 alerts to the webhook" in Activity.objects.get(act="WARNING_REPEATED").summary
+
+
+def test_what_happened_on_some_days_is_sent_again(alice, endpoint, receiver, owner):
+    alerts = happen(alice, 4)
+    send_all()
+    receiver.received.clear()
+    days = {"since": alerts[1].created_at.date(), "until": alerts[2].created_at.date()}
+    assert owner.post(f"{PAGE}{endpoint[0].pk}/again/", days).status_code == 302
+    send_all()
+    assert sorted(ids(receiver)) == sorted(map(told, alerts[1:3]))
+
+
+def test_what_happened_during_a_pause_is_sent_afterwards(alice, endpoint, receiver, owner):
+    WebhookEndpoint.objects.update(is_paused=True)
+    [missed] = happen(alice, 1)
+    tasks.send_webhooks()
+    again = {"since": missed.created_at.date()}
+    assert owner.post(f"{PAGE}{endpoint[0].pk}/again/", again).status_code == 302
+    send_all()
+    assert ids(receiver) == []  # it is paused still
+    WebhookEndpoint.objects.update(is_paused=False)
+    send_all()
+    assert ids(receiver) == [told(missed)]
+
+
+def test_an_event_that_is_waiting_or_not_prepared_is_not_sent_twice(alice, endpoint, receiver, owner):
+    [alert] = happen(alice, 1)
+    again = {"since": alert.created_at.date()}
+    for _ in range(2):  # before and after its deliveries are written
+        reply = owner.post(f"{PAGE}{endpoint[0].pk}/again/", again)
+        assert (reply.status_code, "There is nothing to send" in reply.content.decode()) == (200, True)
+        deliveries.prepare()
+    send_all()
+    assert ids(receiver) == [told(alert)]
+    assert not Activity.objects.filter(act="WARNING_REPEATED").exists()
+
+
+def test_so_many_events_are_sent_at_once_and_the_page_says_where_to_continue(alice, endpoint, receiver, owner, monkeypatch):
+    monkeypatch.setattr(pages, "REPEATED_MAX", 2)
+    alerts = happen(alice, 3)
+    send_all()
+    reply = owner.post(f"{PAGE}{endpoint[0].pk}/again/", {"since": alerts[0].created_at.date()}, follow=True)
+    assert f"We are sending 2 of them again, one a second. There are more: continue after {told(alerts[1])}." in (
+        reply.content.decode()
+    )
+    assert AlertDelivery.objects.filter(endpoint=endpoint[0], state="WAITING").count() == 2
+
+
+def test_a_webhook_is_not_flooded(alice, endpoint, receiver, owner, monkeypatch):
+    monkeypatch.setattr(endpoints, "REPEATS_MAX", 1)
+    [alert] = happen(alice, 1)
+    send_all()
+    again = {"since": alert.created_at.date()}
+    assert owner.post(f"{PAGE}{endpoint[0].pk}/again/", again).status_code == 302
+    send_all()
+    assert "at most 1 times in an hour" in owner.post(f"{PAGE}{endpoint[0].pk}/again/", again).content.decode()
+    delivery = AlertDelivery.objects.get(endpoint=endpoint[0])
+    page = owner.post(f"/dashboard/alerts/deliveries/{delivery.pk}/again/", follow=True).content.decode()
+    assert "at most 1 times in an hour" in page
+    send_all()
+    assert len(receiver.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "Enter a day or an event."),
+        ({"event": "warn_" + 32 * "0"}, "No event has this ID."),
+        ({"event": "hello"}, "No event has this ID."),
+        ({"since": "2026-11-02", "until": "2026-11-01"}, "The last day must not be before the first."),
+    ],
+)
+def test_what_names_no_event_is_refused_and_stays_typed(endpoint, receiver, owner, given, words):
+    page = owner.post(f"{PAGE}{endpoint[0].pk}/again/", given).content.decode()
+    assert words in page
+    assert all(f'value="{value}"' in page for value in given.values())
+    assert not AlertDelivery.objects.exists()
+
+
+def test_events_and_webhooks_of_others_and_deleted_ones_are_not_found(alice, bob, endpoint, receiver, owner):
+    [alert] = happen(bob, 1)
+    assert "No event has this ID." in owner.post(f"{PAGE}{endpoint[0].pk}/again/", {"event": told(alert)}).content.decode()
+    stranger = signed_in(bob.members.get())
+    assert stranger.post(f"{PAGE}{endpoint[0].pk}/again/", {"since": "2026-11-01"}).status_code == 404
+    endpoint[0].delete()
+    assert owner.post(f"{PAGE}{endpoint[0].pk}/again/", {"since": "2026-11-01"}).status_code == 404
