@@ -11,6 +11,7 @@ from gateway_project.text import ascii_numbers, dollars
 
 NANOS_PER_CENT = 10_000_000
 TOKENS_PER_PRICE = 1_000_000  # prices are nanodollars per million tokens
+WHOLE = 10_000  # basis points of a price that is charged in full
 
 _EXACT = Context(prec=200)  # rounds no number that can be read
 NANOS_MAX = 2**63 - 1
@@ -38,9 +39,9 @@ def entry_cents(*, amount_nanos: int, balance_after_nanos: int) -> int:
     return floor_cents(balance_after_nanos) - floor_cents(balance_after_nanos - amount_nanos)
 
 
-def round_up(price_times_tokens: int) -> int:
-    """Return nanodollars, rounded up, of nanodollars per million tokens times tokens. The only rounding of a charge."""
-    return -(-price_times_tokens // TOKENS_PER_PRICE)
+def round_up(price_times_tokens: int, basis_points: int = WHOLE) -> int:
+    """Return the share of nanodollars per million tokens times tokens in nanodollars. The only rounding of a charge: up."""
+    return -(-price_times_tokens * basis_points // (TOKENS_PER_PRICE * WHOLE))
 
 
 def price_nanos(dollars_per_million: str) -> int:

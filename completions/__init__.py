@@ -22,6 +22,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``tasks``                scheduled work
 - ``facts``                what operators watch of routes, outbox and dead letters
 - ``history``              the owner's pages of past requests, and the words for how one went
+- ``own_keys``             the owner's pages of the account's own keys of providers
 - ``relay``                sends an admitted request to its routes and relays the reply, whole or streamed
 - ``retention``            drops details of completions after a time, into an archive or for good
 - ``charging``             holds the money before the request, and charges or releases it once afterwards

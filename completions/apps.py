@@ -41,5 +41,6 @@ class CompletionsConfig(app_config.GatewayApp):
     def exported_tables(self) -> app_config.Tables:
         from completions.history import files
         from completions.inbound.responses import keeping
+        from completions.own_keys import acts
 
-        return {"requests": files.read_all, "responses": keeping.read_all}
+        return {"requests": files.read_all, "responses": keeping.read_all, "own_keys": acts.read_all}

@@ -1,5 +1,6 @@
 """Invariants of completions, which ``billing.ledger.audit`` checks: completions, holds and keys' spending days agree."""
 
+from billing import money
 from billing.ledger.audit import Invariant, Reach, SharedQuery, dollars_sql, guarding
 from completions.pricing import meters, rates_sql
 
@@ -56,7 +57,7 @@ CHARGES = SharedQuery(
         completion_tokens, images, web_searches,
         hold.amount_nanos AS held_nanos, entry.metadata, entry.spender, repeats, completion.created_at,
         effective_from, superseded_at,
-        least(greatest({rates_sql.cost(meters.count_sql)}
+        least(greatest({rates_sql.cost(meters.count_sql, f"coalesce(own_key_fee, {money.WHOLE})")}
             - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
         provider_id, attempts, failed_attempts, completion.held_nanos AS admitted_nanos,
         entry.id IS NOT NULL AND (
@@ -149,8 +150,8 @@ INVARIANTS = [
     ),
     CHARGES.invariant(
         "completions_cost_their_tokens",
-        "A completion costs its tokens and images at its price, less what an earlier run was charged, and no more than was"
-        " held.",
+        "A completion costs its tokens and images at its price, or with an own key the fee of that, less what an earlier run"
+        " was charged, and no more than was held.",
         shows="account_id, completion_id, price_id, prompt_tokens, completion_tokens, cost_nanos, due_nanos, held_nanos",
         breaks="state = 'SETTLED' AND cost_nanos IS DISTINCT FROM due_nanos",
     ),
@@ -428,7 +429,7 @@ INVARIANTS = [
         ) AS summed FULL JOIN (
             SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,
                 jsonb_build_array(count(*) FILTER (WHERE settlement <> 'corrected'), -sum(amount_nanos), {_SUMS}) AS sums
-            FROM debit JOIN completion ON completion.id = reference
+            FROM debit JOIN completion ON completion.id = reference AND own_key_fee IS NULL
             WHERE hour >= %(provided_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
             GROUP BY 1, 2, 3, 4
         ) AS summed_up USING (day, provider_id, model_id, service_tier)
@@ -454,7 +455,7 @@ INVARIANTS = [
             SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,
                 -amount_nanos AS charged_nanos, settlement = 'corrected' AS is_corrected, {_LONG_COLUMNS},
                 (SELECT max(above) FROM unnest(thresholds) AS above WHERE above < debit.prompt_tokens) AS own_above
-            FROM debit JOIN completion ON completion.id = reference LEFT JOIN banded USING (price_id)
+            FROM debit JOIN completion ON completion.id = reference AND own_key_fee IS NULL LEFT JOIN banded USING (price_id)
             WHERE hour >= %(provided_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
                 AND debit.prompt_tokens > (
                     SELECT min(above)

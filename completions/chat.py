@@ -307,7 +307,8 @@ class Target:
     """Where the requests of a route go: for a whole reply and for a stream, with headers that include the provider's key.
 
     ``credential``: the key is another one from time to time, and not among the headers. ``instead_of_model``: the fields of
-    a body whose address has the model's name. The rest is what ``access.platforms`` says.
+    a body whose address has the model's name. ``show_key``: the headers that show a given key. The rest is what
+    ``access.platforms`` says.
     """
 
     url: str = ""
@@ -318,6 +319,7 @@ class Target:
     lacks: frozenset[str] = frozenset()
     betas: Mapping[str, str] | None = None
     tier_header: str = ""
+    show_key: Callable[[str], Mapping[str, str]] | None = None
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -361,6 +363,9 @@ class Route:
     rules: ModelRules = NO_RULES
     target: Target = Target()
     promise: Promise = Promise()
+    takes_own_keys: bool = False
+    own_key_id: str = ""  # of the account's own key, which it shows instead of ours
+    metrics_label: str = ""  # instead of the provider, whose figures are those of our key
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +382,7 @@ class Offer:
     """The offer under a model id now: its price, its limits, and the routes to it.
 
     ``preamble_tokens_max`` is the most tokens a provider of one of the routes adds to a prompt with tools, or with a format for
-    the reply.
+    the reply. With ``own_key_fee`` its routes show own keys of the account, and only so many basis points are charged.
     """
 
     model_id: str
@@ -396,6 +401,7 @@ class Offer:
     reasoning: bool | None = None  # whether the model reasons unseen, if not told otherwise; None: only when asked
     requests_in_flight_max: int | None = None  # of each key; None: as many as the key may have for all models
     is_embedding: bool = False  # it makes embeddings, and writes no text
+    own_key_fee: int | None = None
 
 
 class ResponseHead(msgspec.Struct):

@@ -72,14 +72,16 @@ def estimate_tokens(text_bytes: int) -> int:
 def worst_case_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
     """Return the maximum cost of the request when each of its choices generates ``max_tokens``."""
     prompt_unrounded, held = max_prompt_cost_unrounded(request, offer)
-    return money.round_up(prompt_unrounded + request.choices * max_tokens * held.output_nanos)
+    return money.round_up(prompt_unrounded + request.choices * max_tokens * held.output_nanos, offer.price.basis_points)
 
 
 def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
     """Return the tokens of each choice that the budget pays for beside the prompt; -1 when it does not pay for the prompt."""
     # Computed before rounding, so that the result is the largest number of tokens with a worst case within the budget.
     prompt_unrounded, held = max_prompt_cost_unrounded(request, offer)
-    left = budget_nanos * money.TOKENS_PER_PRICE - prompt_unrounded
+    if offer.price.basis_points == 0:
+        return 2**31 - 1
+    left = budget_nanos * money.TOKENS_PER_PRICE * money.WHOLE // offer.price.basis_points - prompt_unrounded
     if left < 0:
         return -1
     if held.output_nanos == 0:

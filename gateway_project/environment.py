@@ -62,9 +62,9 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
     return number
 
 
-def percent(name: str, *, maximum: int) -> Decimal:
-    """Read a percentage such as ``5`` or ``5.5``, of 0 or more, with at most two decimals. Unset means 0."""
-    value = text(name, "0")
+def percent(name: str, *, maximum: int, default: str = "0") -> Decimal:
+    """Read a percentage such as ``5`` or ``5.5``, of 0 or more, with at most two decimals."""
+    value = text(name, default)
     if not (_PERCENT.fullmatch(value) and Decimal(value) <= maximum):
         raise ImproperlyConfigured(f"{name} must be between 0 and {maximum}, such as 5 or 5.5; it is {value!r}.")
     return Decimal(value)

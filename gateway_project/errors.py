@@ -305,6 +305,21 @@ class UpstreamTimeout(UpstreamFailed):
     advice = f"{_AGAIN} Stream long replies."
 
 
+class OwnKeyRefused(InvalidRequest):
+    """The provider does not accept the account's own key. Ours is not asked: the owner did not allow that, or it failed too."""
+
+    status, code = 424, "own_key_refused"
+    fixed_headers = {"x-should-retry": "false"}
+    description = "The account's own key was refused by its provider"
+    advice = "Replace the key under Settings, Provider keys, or allow ours to serve when yours fails."
+
+
+class OwnKeyExhausted(RateLimitExceeded):
+    code = "own_key_exhausted"
+    description = "The account's own key had no quota left at its provider"
+    advice = "Raise the key's quota at the provider, send less at a time, or allow ours to serve when yours fails."
+
+
 class ServiceUnavailable(ApiError):
     status, code = 503, "service_unavailable"
     fixed_headers = {"Retry-After": "2"}

@@ -291,6 +291,8 @@ PRIVACY_URL = environment.web_address("GATEWAY_PRIVACY_URL")
 STATUS_URL = environment.web_address("GATEWAY_STATUS_URL")  # instead of /status
 # What is added to prices of providers, wherever the gateway reads these: see completions.catalog.markup.
 MARKUP_PERCENT = environment.percent("GATEWAY_MARKUP_PERCENT", maximum=1_000)
+# The share of the price that is charged where an account's own key serves.
+OWN_KEY_FEE_BASIS_POINTS = int(100 * environment.percent("GATEWAY_OWN_KEY_FEE_PERCENT", maximum=100, default="5"))
 
 USE_I18N = False
 TIME_ZONE = "UTC"

@@ -826,14 +826,15 @@ OWN_TOOLS = "completions/inbound/messages/test_own_tools.py"
 MESSAGE_FIELDS = "completions/inbound/messages/test_request.py"
 RESPONSE_FIELDS = "completions/inbound/responses/test_request.py"
 REPLIES = "completions/relay/test_reply_format.py"
+OWN_KEYS = "completions/relay/test_own_keys.py"
 
 mutant(
     "floats",
     "A cost is reckoned in floating point.",
     code(
         "billing.money:round_up",
-        "-(-price_times_tokens // TOKENS_PER_PRICE)",
-        "__import__('math').ceil(price_times_tokens / TOKENS_PER_PRICE)",
+        "-(-price_times_tokens * basis_points // (TOKENS_PER_PRICE * WHOLE))",
+        "__import__('math').ceil(price_times_tokens * basis_points / (TOKENS_PER_PRICE * WHOLE))",
     ),
     "billing/test_money.py::test_a_charge_is_rounded_up_to_the_next_nanodollar_and_never_further",
 )
@@ -842,16 +843,46 @@ mutant(
     "A cost is reckoned in dollars, in floating point.",
     code(
         "billing.money:round_up",
-        "-(-price_times_tokens // TOKENS_PER_PRICE)",
-        "__import__('math').ceil(price_times_tokens / 1e15 * 1e9)",
+        "-(-price_times_tokens * basis_points // (TOKENS_PER_PRICE * WHOLE))",
+        "__import__('math').ceil(price_times_tokens * basis_points / 1e19 * 1e9)",
     ),
     f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
 )
 mutant(
     "rounded_down",
     "A cost is rounded down to the nanodollar.",
-    code("billing.money:round_up", "-(-price_times_tokens // TOKENS_PER_PRICE)", "price_times_tokens // TOKENS_PER_PRICE"),
+    code(
+        "billing.money:round_up",
+        "-(-price_times_tokens * basis_points // (TOKENS_PER_PRICE * WHOLE))",
+        "price_times_tokens * basis_points // (TOKENS_PER_PRICE * WHOLE)",
+    ),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
+)
+mutant(
+    "an_own_key_costs_the_full_price",
+    "A reply to an account's own key is charged like one to ours.",
+    code("completions.charging.own_keys:divided", "offer.price.share(fee)", "offer.price"),
+    f"{OWN_KEYS}::test_an_own_key_serves_for_the_fee_to_the_nanodollar",
+)
+mutant(
+    "a_dead_process_charges_an_own_key_in_full",
+    "The sweeper charges what an own key served at the full price.",
+    code("completions.models.record:Completion.sheet", "self.own_key_fee is None", "True"),
+    f"{OWN_KEYS}::test_a_process_that_dies_leaves_the_fee_to_be_charged",
+    dangerous=True,
+)
+mutant(
+    "ours_is_paid_without_permission",
+    "Where an own key fails, ours serves at the full price, although the owner did not allow it.",
+    code("completions.charging.own_keys:divided", "        if may_pay:", "        if True:"),
+    f"{OWN_KEYS}::test_a_refused_own_key_fails_the_request_and_ours_is_not_asked",
+    dangerous=True,
+)
+mutant(
+    "an_own_key_opens_circuits",
+    "What fails with an account's own key counts against the route with ours.",
+    code("completions.relay.route_health:record_failure", "if route.own_key_id:", "if False:"),
+    f"{OWN_KEYS}::test_failing_own_keys_open_no_circuit_and_refuse_no_key_of_ours",
 )
 mutant(
     "cached_tokens_are_charged_twice",
@@ -1063,7 +1094,7 @@ mutant(
     "What the sweeper recovers costs what its model costs then.",
     code(
         "completions.charging.recovery.sweeper:resolve",
-        "completion.price.sheet",
+        "completion.sheet",
         "__import__('completions.catalog.lookup').catalog.lookup.find_offer(completion.model_id).price",
     ),
     "completions/charging/recovery/test_checkpoints.py::test_a_recovered_completion_is_charged_at_its_admitted_price",

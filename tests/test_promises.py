@@ -415,6 +415,8 @@ def test_the_error_codes_are_exactly_the_documented_ones():
         "upstream_error",
         "service_unavailable",
         "internal_error",
+        "own_key_refused",
+        "own_key_exhausted",
     }
 
 

@@ -16,6 +16,7 @@ class Permission(Enum):
     SEND_REQUESTS = "send requests from the playground"
     PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and alerts of a low balance
     MANAGE_WEBHOOKS = "manage webhooks"
+    MANAGE_PROVIDER_KEYS = "see, add or remove the account's own keys of providers"
     MANAGE_MEMBERS = "invite, change or remove members"
     CLOSE_ACCOUNT = "close or reopen the account"
     EXPORT_DATA = "export the data of the account"

@@ -84,6 +84,9 @@ class Account(DataDemands, OwnedModel):
         help_text="Whether responses are stored for later requests, unless a request says otherwise. "
         "If not, those that are stored cannot be read any more, and are deleted within the hour.",
     )
+    has_own_keys = models.BooleanField(
+        default=False, db_default=False, editable=False
+    )  # of providers; ``completions`` writes it
     has_paid = models.BooleanField(default=False, db_default=False, editable=False)  # usage, ever; ``unpaid_work`` sets it
     unpaid_until = models.DateTimeField(null=True, editable=False)  # ``unpaid_work`` sets it
     requests_per_minute = _limit(_OF_EACH_KEY)

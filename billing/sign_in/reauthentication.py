@@ -24,7 +24,8 @@ from billing.sign_in.identities import leads_to_providers
 RECENT_SECONDS = 15 * 60
 FIELD, CODE_FIELD = "current_password", "current_code"
 _GIVEN_AT = "password_given_at"  # session key
-_NOT_CARRIED = ("csrfmiddlewaretoken", "password")  # beginnings of names of fields
+NOT_SHOWN = "own_"  # of a field whose secret no page shows
+_NOT_CARRIED = ("csrfmiddlewaretoken", "password", NOT_SHOWN)  # beginnings of names of fields
 
 View = Callable[..., Any]
 

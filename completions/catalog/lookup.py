@@ -305,4 +305,5 @@ def _route(route: models.Route) -> chat.Route:
         promise=route.promise,
         rules=model_rules.of_route(route.adapter, provider.base_url, route.upstream_model, route.rules),
         target=adapter.target(provider.pk, base_url, api_key, provider.access, route.upstream_model),
+        takes_own_keys=provider.takes_own_keys,
     )

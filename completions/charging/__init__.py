@@ -5,6 +5,7 @@ nothing of the relay, which calls it.
 
 - ``admission``      admits a request: the refusals in order, then the hold
 - ``early_refusal``  refuses large requests before their bodies are read
+- ``own_keys``       narrows offers to what the account's own keys of providers serve
 - ``oldest_hold``    says in a refusal for money since when running requests hold some
 - ``trial``          tries a request for support: the decision, of which nothing is written
 - ``batch``          the transaction that concurrent admissions and settlements share

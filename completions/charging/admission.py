@@ -23,6 +23,7 @@ from operator import attrgetter
 
 import msgspec
 from django.conf import settings
+from msgspec import structs
 
 from billing.accounts import unpaid_work
 from billing.ledger import holds
@@ -30,7 +31,7 @@ from billing.models import Account, Hold
 from completions import estimates
 from completions.catalog import data_demands, lookup
 from completions.catalog.data_demands import Demand
-from completions.charging import batch, idempotency, oldest_hold
+from completions.charging import batch, idempotency, oldest_hold, own_keys
 from completions.charging.batch import Admission, LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredRequest
 from completions.charging.records import CompletionRecord
@@ -136,6 +137,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     idempotency_key: IdempotencyKey | None
     countable_tokens: int
     request_id: str | None = None
+    knows_own_keys: bool = False  # the offers are what the account's own keys serve, and what ours do
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
 
     # Read a dozen times for each completion: so they are read in C.
@@ -152,6 +154,8 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
 
         Return the earlier run instead, if its reply is stored.
         """
+        if self.account_id in rows.own_keys and not self.knows_own_keys:
+            return self.with_own_keys(rows).apply(rows)
         account, key = rows.accounts.get(self.account_id), rows.keys.get(self.key_id)
         if account is None or key is None:  # they were deleted after the caller's identity was cached
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
@@ -163,7 +167,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         require_allowed(key, self.offers[0])  # 2
         offers = [offer for offer in self.offers if _is_allowed(key, offer)]
         if demands and (narrowed := tuple(data_demands.narrow(self.request, offers, demands))) != self.offers:
-            return msgspec.structs.replace(self, offers=narrowed, _needs_nanos={}).apply(rows)
+            return structs.replace(self, offers=narrowed, _needs_nanos={}).apply(rows)
         earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
@@ -203,6 +207,13 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             keeps_responses=account.keeps_responses,
             keeps_nothing=data_demands.keeps_nothing(demands) if demands else False,
         )
+
+    def with_own_keys(self, rows: LockedRows) -> "AdmissionRequest":
+        """Return the request as the account's own keys serve it."""
+        preferences, keys = self.request.provider_preferences, rows.own_keys.get(self.account_id, {})
+        asks_one = bool(preferences and preferences.asks_one_provider)
+        offers = own_keys.divided(self.offers, keys, asks_one_provider=asks_one)
+        return structs.replace(self, offers=offers, knows_own_keys=True, _needs_nanos={})
 
     def _require_money(self, account: Account, window: SpendingWindow | None, charged_before_nanos: int) -> int:
         """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
@@ -254,6 +265,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             end_user=self.request.labels.end_user,
             tags=self.request.labels.tags,
             data_demanded={demand.source: demand.fields for demand in demands} if demands else None,
+            own_key_fee=offer.own_key_fee,
         )
 
     def demand(self) -> AdmissionDemand:
@@ -316,6 +328,8 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows, demand
     request, key = admission_request.request, rows.keys[admission_request.key_id]
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or list(admission_request.offers[:1])
     offers = data_demands.narrow(request, offers, demands) if demands else offers
+    if offers[0].own_key_fee != completion.own_key_fee:
+        raise errors.ServiceUnavailable("An own key was changed at the same time. Try again.")
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
     affordable_tokens = estimates.affordable_tokens(request, offers[0], payable_nanos)
     ceiling_tokens = request.max_tokens_of(offers[0])  # 0 for embeddings

@@ -33,8 +33,9 @@ from billing.accounts import unpaid_work
 from billing.ledger import holds, movements, writer
 from billing.ledger.movements import NewAlert, NewEntry, NewHold
 from billing.models import Account, AccountAlert, Hold, LedgerEntry
-from completions.charging import idempotency, records, stored_responses
+from completions.charging import idempotency, own_keys, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
+from completions.charging.own_keys import OfAccounts
 from completions.charging.records import CompletionRecord, ModelOfKey
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion, IdempotentRequest, StoredResponse
@@ -166,6 +167,7 @@ class LockedRows(msgspec.Struct):
     completions: dict[str, Completion] = {}  # in a rerun only: what the first run committed, though the answer was lost
     idempotency_keys: dict[tuple[UUID, str], StoredRequest] = {}
     running: dict[tuple[str, str], int] = {}  # by key id and model id, of models with a maximum: completions with open holds
+    own_keys: OfAccounts = {}
     writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
 
     def store_idempotency_key(self, completion: CompletionRecord, key: IdempotencyKey) -> None:
@@ -267,14 +269,18 @@ def read(admission: Admission) -> LockedRows:
         )
     )
     keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
+    accounts_by_id = pipelined_transaction.instances(Account, accounts)
     for key in keys_by_id.values():
         key.open_holds = open_holds[key.id]
     return LockedRows(
         now=now,
-        accounts=pipelined_transaction.instances(Account, accounts),
+        accounts=accounts_by_id,
         keys=keys_by_id,
         windows=spending.build_windows(keys_by_id.values(), sums),
         running=records.build_running(running),
+        own_keys=own_keys.of_accounts(
+            accounts_by_id.values(), lambda statement: pool.read(lambda: pipelined_transaction.execute(statement))
+        ),
     )
 
 
@@ -446,11 +452,13 @@ def _lock_and_read(
             key.open_holds = open_holds[key.id]
         elif last_read := limit_state_cache.in_flight(key.id):  # settlements need no count, but headers do
             key.open_holds = last_read.of_key
+    accounts_by_id = pipelined_transaction.instances(Account, accounts)
     return LockedRows(
         now=now,
-        accounts=pipelined_transaction.instances(Account, accounts),
+        accounts=accounts_by_id,
         keys=keys_by_id,
         windows=spending.build_windows(keys_by_id.values(), sums),
+        own_keys=own_keys.of_accounts(accounts_by_id.values(), transaction.read_more) if admissions else {},
         holds=pipelined_transaction.instances(Hold, found_holds) if found_holds else {},
         completions=pipelined_transaction.instances(Completion, completions) if completions else {},
         idempotency_keys=idempotency.build_stored(stored) if stored else {},

@@ -10,6 +10,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -62,7 +63,7 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
             return
         rate_limits.count_request(key, account, key.now, _LEAST_TOKENS)
         requests_in_flight.require_room(key, account)
-        if not found.is_free_possible:
+        if not (found.is_free_possible or account.has_own_keys and settings.OWN_KEY_FEE_BASIS_POINTS == 0):
             try:
                 _require_any_money(account, found.window)
             except errors.MoneyRefused as refusal:

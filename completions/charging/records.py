@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -35,6 +35,7 @@ class CompletionRecord(msgspec.Struct, frozen=True):
     end_user: str | None = None
     tags: dict[str, str] | None = None
     data_demanded: dict[str, Any] | None = None
+    own_key_fee: int | None = None
 
     def due_nanos(self, cost_nanos: int) -> int:
         """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""
@@ -57,6 +58,7 @@ class FailedAttempt(TypedDict):
     provider: str
     status: int | None
     reason: str
+    own_key: NotRequired[bool]  # of the account
 
 
 class ServedBy(NamedTuple):
@@ -76,10 +78,12 @@ class ServedBy(NamedTuple):
     failed_attempts: list[FailedAttempt] | None = None
     provider_request_id: str | None = None
     data_promised: dict[str, Any] | None = None
+    own_key_fee: int | None = None  # see ``Offer``
 
     @classmethod
     def from_row(cls, completion: Completion) -> "ServedBy":
-        return cls(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
+        served = completion.model_id, completion.price_id, completion.provider_id, completion.attempts
+        return cls(*served, own_key_fee=completion.own_key_fee)
 
 
 _COLUMNS = tuple(CompletionRecord.__struct_fields__)

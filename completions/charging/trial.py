@@ -48,6 +48,7 @@ def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int 
     except errors.ApiError as refusal:
         return Trial(refusal, "The request, or what the model can do")
     with batch.rolled_back(tried) as rows:
+        tried = tried.with_own_keys(rows)
         figures = _figures(tried, rows)  # before: a hold changes the rows
         available_nanos = admission.available_nanos(rows.accounts[caller.account_id], rows.windows[caller.key_id])
         try:

@@ -243,8 +243,13 @@ def _months(request: HttpRequest, account: Account) -> dict[str, Any]:
     return {"months": statement_pages.months_of(account)}
 
 
+def _own_keys(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"keys": list(account.own_keys.defer("sealed_secret").order_by("provider_id"))}
+
+
 _TEMPLATES = "admin/completions/account"
 SECTIONS = [
     Section(40, "completions", "Latest completions", "completions.view_completion", f"{_TEMPLATES}/completions.html", _latest),
+    Section(45, "own-keys", "Own provider keys", "completions.view_completion", f"{_TEMPLATES}/own_keys.html", _own_keys),
     Section(55, "months", "Monthly statements", "billing.view_ledgerentry", f"{_TEMPLATES}/months.html", _months),
 ]

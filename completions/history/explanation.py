@@ -72,6 +72,11 @@ _FAILURES: dict[int | None, str] = {
     **dict.fromkeys((408, 504), "did not answer in time"),
     **dict.fromkeys((429, 503, 529), "was overloaded"),
 }
+_OWN_KEY_FAILURES: dict[int | None, str] = {
+    400: _REFUSED_REQUEST,
+    **dict.fromkeys((401, 403), "refused your own key"),
+    **dict.fromkeys((402, 429), "said that your own key has no quota left, or sends too much at a time"),
+}
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Charge:
-    """The charge of a completion. Its ``parts`` add up to ``computed_nanos``, which is rounded up once.
+    """The charge of a completion. Its ``parts`` add up to ``listed_nanos``, rounded up once: the price, which is charged as
+    ``computed_nanos``, of which an own key leaves the fee.
 
     ``cost_nanos`` is the charge: ``computed_nanos`` less ``charged_before_nanos`` of an earlier run, and at most the hold. The
     operator pays ``beyond_hold_nanos``. ``returned_nanos`` of the hold were given back; None while the completion runs.
     """
 
     parts: list[CostPart]
+    listed_nanos: int
     computed_nanos: int
     charged_before_nanos: int
     beyond_hold_nanos: int
@@ -103,6 +110,7 @@ class ShownCharge:
     """The amounts of a charge on a page, with one number of decimals: they add up as they are shown."""
 
     parts: list[tuple[CostPart, Amount]]
+    listed: Amount
     computed: Amount
     charged_before: Amount
     beyond_hold: Amount
@@ -111,14 +119,15 @@ class ShownCharge:
 
 def show_charge(charge: Charge) -> ShownCharge:
     """Round the amounts of a charge. The exact amount of a part is the one before the rounding of all."""
-    part_nanos = dollars.apportion([part.unrounded for part in charge.parts], money.TOKENS_PER_PRICE, charge.computed_nanos)
+    part_nanos = dollars.apportion([part.unrounded for part in charge.parts], money.TOKENS_PER_PRICE, charge.listed_nanos)
     taken_nanos = [charge.charged_before_nanos, charge.beyond_hold_nanos, charge.cost_nanos]
-    decimals = dollars.decimals([*part_nanos, *taken_nanos, charge.computed_nanos])
+    decimals = dollars.decimals([*part_nanos, *taken_nanos, charge.listed_nanos, charge.computed_nanos])
     parts = [
         (part, Amount(amount.shown, dollars.format_unrounded_usd(part.unrounded)))
         for part, amount in zip(charge.parts, dollars.show_parts(part_nanos, decimals), strict=True)
     ]
-    return ShownCharge(parts, dollars.show(charge.computed_nanos, decimals), *dollars.show_parts(taken_nanos, decimals))
+    sums = [dollars.show(nanos, decimals) for nanos in (charge.listed_nanos, charge.computed_nanos)]
+    return ShownCharge(parts, *sums, *dollars.show_parts(taken_nanos, decimals))
 
 
 def status_of(completion: Completion) -> Status:
@@ -150,11 +159,12 @@ def total_ms(completion: Completion) -> int | None:
 def explain_charge(completion: Completion, hold: Hold) -> Charge:
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission
-    sheet = completion.price.sheet
-    parts, computed_nanos = sheet.parts(completion.usage, images), sheet.cost_nanos(completion.usage, images)
+    listed_nanos = completion.price.sheet.cost_nanos(completion.usage, images)
+    computed_nanos = completion.sheet.cost_nanos(completion.usage, images)
     before_nanos = min(completion.charged_before_nanos, computed_nanos)
     return Charge(
-        parts=parts,
+        parts=completion.sheet.parts(completion.usage, images),
+        listed_nanos=listed_nanos,
         computed_nanos=computed_nanos,
         charged_before_nanos=before_nanos,
         beyond_hold_nanos=max(computed_nanos - before_nanos - cost_nanos, 0) if completion.settlement else 0,
@@ -166,11 +176,14 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
 
 def list_attempts(completion: Completion) -> list[Attempt]:
     """Return the tries at providers, in their order. A provider's own words about a failure are for staff only."""
-    failed = [(each["provider"], each["status"]) for each in completion.failed_attempts or []]
-    attempts = [Attempt(provider, status, _FAILURES.get(status, "failed")) for provider, status in failed]
+    attempts = []
+    for each in completion.failed_attempts or []:
+        words = _OWN_KEY_FAILURES.get(each["status"], "failed with your own key") if each.get("own_key") else ""
+        attempts.append(Attempt(each["provider"], each["status"], words or _FAILURES.get(each["status"], "failed")))
     if completion.settlement and len(attempts) < (completion.attempts or 0):
         words = "answered" if _is_charged(completion) else "had not answered when the caller left or the gateway stopped"
-        attempts.append(Attempt(completion.provider_id, None, words))
+        own = "" if completion.own_key_fee is None else ", asked with your own key"
+        attempts.append(Attempt(completion.provider_id, None, f"{words}{own}"))
     return attempts
 
 

@@ -12,6 +12,7 @@ from completions.catalog import eligibility, lookup
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer
+from completions.pricing.rates import RateSheet
 from gateway_project import errors
 from gateway_project.text import compact_json, dollars
 from keys.authentication import Caller
@@ -25,6 +26,8 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
     """
     admission_request = admission.prepare(request, offers, caller)
     rows = batch.read(admission_request)
+    admission_request = admission_request.with_own_keys(rows)
+    offers = admission_request.offers
     account, window = rows.accounts.get(caller.account_id), rows.windows.get(caller.key_id)
     available_nanos = admission.available_nanos(account, window) if account else 0  # before: a hold changes the rows
     refusal = None
@@ -47,7 +50,10 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         "prompt_tokens_max": estimates.max_prompt_tokens(request, offer),
         "max_tokens": max_tokens,
         "max_cost": dollars.json_number(held_nanos),
-        "rates": {"prompt": _per_token(held.input_nanos), "completion": _per_token(held.output_nanos)},
+        "rates": {
+            "prompt": _per_token(held.input_nanos, offer.price),
+            "completion": _per_token(held.output_nanos, offer.price),
+        },
         "likely": _likely(request, offer, max_tokens),
         "available": dollars.json_number(available_nanos),
         "affordable_max_tokens": max(affordable, 0),
@@ -65,14 +71,14 @@ def _likely(request: ChatRequest, offer: Offer, max_tokens: int | None) -> dict[
         "service_tier": request.tier or "default",
         "prompt_tokens": tokens,
         "above": price.threshold(request.tier, tokens),
-        "prompt": _per_token(price.rate("input", request.tier, tokens)),
-        "completion": _per_token(price.rate("output", request.tier, tokens)),
+        "prompt": _per_token(price.rate("input", request.tier, tokens), price),
+        "completion": _per_token(price.rate("output", request.tier, tokens), price),
         "cost": dollars.json_number(None if max_tokens is None else estimates.likely_nanos(request, offer, max_tokens)),
     }
 
 
-def _per_token(nanos: int) -> str:
-    return dollars.format_per_one(nanos, money.TOKENS_PER_PRICE)
+def _per_token(nanos: int, price: RateSheet) -> str:
+    return dollars.format_per_one(nanos * price.basis_points, money.TOKENS_PER_PRICE * money.WHOLE)
 
 
 def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]]:

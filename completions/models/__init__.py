@@ -1,6 +1,7 @@
 """The tables of completions: the catalog (providers, models, dated prices, routes) and the record. All are imported from here.
 
 - ``catalog``     providers and their lists, language models and their other names, dated prices, and routes
+- ``own_keys``    the keys of providers that accounts bring
 - ``record``      the record of every completion, and the replies that are stored for later requests
 - ``statistics``  what completions add up to by hour and day
 - ``incidents``   what staff write on the status page
@@ -26,6 +27,7 @@ from completions.models.catalog import (
     UpstreamList,
 )
 from completions.models.incidents import Incident, IncidentUpdate
+from completions.models.own_keys import OwnKey
 from completions.models.record import Completion, IdempotentRequest, StoredResponse
 from completions.models.statistics import (
     CompletionHour,

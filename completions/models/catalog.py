@@ -181,6 +181,13 @@ class Provider(DataPromise):
         return salted_hmac("completions.Provider.key_fingerprint", "\x00".join(parts), algorithm="sha256").hexdigest()
 
     @property
+    def takes_own_keys(self) -> bool:
+        """Whether accounts may use keys of their own: not at a server of the operator, nor where a key is more than a text."""
+        is_fetched = self.access.get("auth", {}).get("type") in ("google", "aws", "azure")
+        is_text = self.kind != Provider.Kind.ECHO and not is_fetched
+        return is_text and bool(self.sealed_api_key or self.api_key_env) and not self.passes_unknown_fields
+
+    @property
     def has_key(self) -> bool:
         if self.sealed_api_key:
             return self.is_key_readable

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from billing.models import Account
 from completions.models.catalog import LanguageModel, Price, Provider
+from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
 from gateway_project import identifiers
 from gateway_project.db.owned import Kept, OwnedModel
@@ -55,6 +56,9 @@ class Completion(OwnedModel):
     )
     held_nanos = models.BigIntegerField(
         null=True, help_text="What was held for it. Empty: it was admitted before this was noted."
+    )
+    own_key_fee = models.IntegerField(
+        null=True, help_text="What is charged of the price, in basis points, for the account's own key. Empty: ours serves."
     )
     relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the provider had not begun.")
     checkpointed_at = models.DateTimeField(null=True)
@@ -123,6 +127,11 @@ class Completion(OwnedModel):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def sheet(self) -> RateSheet:
+        """The rates that it is charged at: with an own key only the fee."""
+        return self.price.sheet if self.own_key_fee is None else self.price.sheet.share(self.own_key_fee)
 
     @property
     def usage(self) -> Usage:

@@ -133,6 +133,8 @@ class RateSheet:
                 self._bands[tier] += self._bands[STANDARD]
         self.thresholds = sorted({above for _, above in stated} - {0})
         self._held: dict[tuple[str | None, bool, int], HeldRates] = {}
+        self.basis_points = money.WHOLE
+        self._shares: dict[int, RateSheet] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RateSheet) and self.rates == other.rates
@@ -148,7 +150,15 @@ class RateSheet:
         counts = (*_read_counts(usage), images)
         if OTHERS:
             counts += tuple(usage.others.get(meter.count, 0) for meter in OTHERS)
-        return money.round_up(sum(map(mul, counts, self._band(usage.tier, usage.prompt_tokens).factors)))
+        return money.round_up(sum(map(mul, counts, self._band(usage.tier, usage.prompt_tokens).factors)), self.basis_points)
+
+    def share(self, basis_points: int) -> "RateSheet":
+        """Return the same rates, of which only so much is charged: what it costs is rounded up once, too."""
+        shared = self._shares.get(basis_points)
+        if shared is None:
+            shared = self._shares[basis_points] = RateSheet(self.rates)
+            shared.basis_points = basis_points
+        return shared
 
     def parts(self, usage: Usage, images: int = 0) -> list[CostPart]:
         """Return what the usage costs, by meter, before the one rounding."""

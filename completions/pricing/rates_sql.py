@@ -44,11 +44,10 @@ def is_in_band(prompt_tokens: str, tier: str) -> str:
     )
 
 
-def cost(number: Callable[[Meter], str]) -> str:
-    """Return SQL for what the numbers of the meters cost at the ``nanos`` of a band, rounded up once."""
-    return (
-        f"ceil(({' + '.join(f'{number(meter)}::numeric * {_factor(meter)}' for meter in METERS)}) / {money.TOKENS_PER_PRICE})"
-    )
+def cost(number: Callable[[Meter], str], basis_points: str = f"{money.WHOLE}") -> str:
+    """Return SQL for what the numbers of the meters cost at the ``nanos`` of a band, or a share of it, rounded up once."""
+    unrounded = " + ".join(f"{number(meter)}::numeric * {_factor(meter)}" for meter in METERS)
+    return f"ceil(({unrounded}) * {basis_points} / {money.TOKENS_PER_PRICE * money.WHOLE})"
 
 
 def _factor(meter: Meter) -> str:

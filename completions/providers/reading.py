@@ -162,7 +162,7 @@ def read_whole(
         except UnusableResponse as unusable:
             reply = _reply_of_events(call, body, make_reader, unusable)
         if reply.unknown_finish_reason:
-            metrics.count_oddity(call.route.provider_slug, "finish_reason")
+            metrics.count_oddity(call.route.metrics_label or call.route.provider_slug, "finish_reason")
         return reply
     except (http.OutboundError, UnusableResponse) as error:
         provider_worked = not isinstance(error, UnusableResponse)
@@ -244,8 +244,8 @@ def read_stream(
         if reader.skipped_events:
             _count_skipped(call, reader)
         if reader.unknown_reason:
-            metrics.count_oddity(call.route.provider_slug, "finish_reason")
+            metrics.count_oddity(call.route.metrics_label or call.route.provider_slug, "finish_reason")
 
 
 def _count_skipped(call: Call, reader: EventReader) -> None:
-    metrics.count_oddity(call.route.provider_slug, "skipped_event", reader.skipped_events)
+    metrics.count_oddity(call.route.metrics_label or call.route.provider_slug, "skipped_event", reader.skipped_events)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from billing import money
 from completions.chat import Call, ResponseHead
 from completions.pricing.meters import METERS, OTHERS
 from completions.pricing.rates import RateSheet
@@ -141,7 +142,9 @@ def of(call: Call, spoken: Reading | None = None) -> "Report":
     """Return a report of nothing yet. ``spoken`` is what the counts mean at all servers of a format; else the host says it."""
     route, request = call.route, call.request
     reading = spoken or _of_host(route.base_url)
-    return Report(reading, route.provider_slug, request.web_searches_max, call.offer.price, request.tier, call.head)
+    return Report(
+        reading, route.metrics_label or route.provider_slug, request.web_searches_max, call.offer.price, request.tier, call.head
+    )
 
 
 @lru_cache(maxsize=1_024)
@@ -332,7 +335,8 @@ class Report(msgspec.Struct):
             number = min(number, max(self.results, number - self.failures))
         unpaid = number - self.searches_max
         if unpaid > self.unpaid_searches:
-            metrics.record_provider_loss(self.provider, (unpaid - self.unpaid_searches) * self.price.rate("web_search"))
+            if self.price.basis_points == money.WHOLE:  # else it is a loss of the account whose own key served
+                metrics.record_provider_loss(self.provider, (unpaid - self.unpaid_searches) * self.price.rate("web_search"))
             self.unpaid_searches = unpaid
             self._count_contradiction()
         return min(number, self.searches_max)

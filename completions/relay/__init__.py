@@ -15,6 +15,7 @@ The flow:
                               the adapter                 sends the request, and returns the reply or its first chunks
                               route_health.record_...     who is told: this host's network, the circuit, or our key
 
+                          A route with an account's own key is no matter of these: ``own_keys`` says what failed.
                           After a failure that a retry may help, the route goes to the end of the queue, once.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the attempts. Each waits for
                           the provider and resolves the hold once, whatever happens.

@@ -26,7 +26,7 @@ from completions.chat import Call, Chunk, WholeReply
 from completions.providers import base, exchange
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.exchange import UnusableResponse
-from completions.relay import circuit_breaker, new_accounts, route_health
+from completions.relay import circuit_breaker, new_accounts, own_keys, route_health
 from completions.relay.running import ChunkStream, Running
 from gateway_project import metrics
 from gateway_project.deadline import Deadline
@@ -116,12 +116,14 @@ def _attempt(running: Running, call: Call, send: Send[Outcome]) -> Outcome:
     running.attempts += 1
     call.request.body.restore()
     running.ignored_fields = providers.unsent_fields(call)  # now: the body is released while the attempt waits
-    running.attempted_at = time.monotonic()
+    running.attempted_at, measured = time.monotonic(), call.route.metrics_label or call.route.provider_slug
     try:
         outcome = send(running, call)
     except ProviderFailed as error:
-        metrics.observe_attempt(call.route.provider_slug, error.kind.name.lower(), time.monotonic() - running.attempted_at)
+        metrics.observe_attempt(measured, error.kind.name.lower(), time.monotonic() - running.attempted_at)
         running.record_failure(error)
+        if call.route.own_key_id:
+            own_keys.explain(error, call.route.provider_slug)
         route_health.record_failure(
             call.route,
             running.account_id,
@@ -134,8 +136,8 @@ def _attempt(running: Running, call: Call, send: Send[Outcome]) -> Outcome:
         route_health.record_no_verdict(call.route, running.account_id)
         raise
     outcome_name, seconds = "stream" if call.request.stream else "whole", time.monotonic() - running.attempted_at
-    metrics.observe_attempt(call.route.provider_slug, outcome_name, seconds)
-    if not call.request.stream:
+    metrics.observe_attempt(measured, outcome_name, seconds)
+    if not (call.request.stream or call.route.own_key_id):
         reply_seconds[call.offer.model_id].append(seconds)
     route_health.record_success(call.route, running.account_id)
     call.request.body.forget()

@@ -141,8 +141,10 @@ def _note_unrated_tier(route: Route, tier: str) -> None:
 
     The row of the route has the last one, for the desk, written at most once per minute by a process.
     """
-    metrics.unrated_tiers_total.labels(route.provider_slug, tier if tier in meters.TIERS else served_tiers.UNKNOWN).inc()
-    if time.monotonic() < _tier_next_at.get(route.id, 0):
+    metrics.unrated_tiers_total.labels(
+        route.metrics_label or route.provider_slug, tier if tier in meters.TIERS else served_tiers.UNKNOWN
+    ).inc()
+    if route.own_key_id or time.monotonic() < _tier_next_at.get(route.id, 0):
         return
     _tier_next_at[route.id] = time.monotonic() + _TIER_PAUSE_SECONDS
     failure = f"cannot note that {route.provider_slug} served {route.upstream_model} at a tier without rates"
@@ -158,10 +160,11 @@ def _disowned_nanos(running: Running, usage: Usage) -> int:
     tokens_max = request.choices * offer.max_output_tokens  # a provider may ignore max_tokens
     if usage.completion_tokens <= tokens_max and not estimates.is_above_what_is_read(usage.prompt_tokens, request, offer):
         return 0
-    metrics.usage_contradictions_total.labels(provider_slug).inc()
+    metrics.usage_contradictions_total.labels(call.route.metrics_label or provider_slug).inc()
     cost_nanos = offer.price.cost_nanos(usage, admitted.completion.images)
     excess_nanos = admitted.completion.due_nanos(cost_nanos) - admitted.charge_nanos(cost_nanos)
-    metrics.record_provider_loss(provider_slug, excess_nanos)
+    if not call.route.own_key_id:
+        metrics.record_provider_loss(provider_slug, excess_nanos)
     return excess_nanos
 
 
@@ -188,7 +191,7 @@ def _record_unseen(running: Running, failure: ProviderFailed, arrived: Usage, *,
     if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:
         usage = structs.replace(arrived, completion_tokens=max(arrived.completion_tokens, running.completion_tokens_max))
     paid_nanos = price.cost_nanos(arrived, images) if is_paid else 0
-    lost_nanos = price.cost_nanos(usage, images) - paid_nanos
+    lost_nanos = 0 if running.call.route.own_key_id else price.cost_nanos(usage, images) - paid_nanos
     metrics.record_provider_loss(running.call.route.provider_slug, lost_nanos)
     if failure.is_cut_off:
         running.unseen_nanos += running.accountable_nanos(lost_nanos)

@@ -225,6 +225,8 @@ def record_failure(
 
 
 def _circuits(route: chat.Route) -> _RouteCircuits:
+    if route.own_key_id:  # what comes of an account's own key says nothing about ours, and is not kept
+        return _RouteCircuits(route.provider_slug)
     circuits = _routes.get(route.id)
     if circuits is None:
         circuits = _routes[route.id] = _RouteCircuits(route.provider_slug)

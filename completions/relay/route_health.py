@@ -49,8 +49,11 @@ record_no_verdict = circuit_breaker.record_no_verdict  # ends a probe that said 
 def may_be_asked(route: Route, account_id: UUID) -> bool:
     """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions.
 
-    The circuit comes before the key: a request that it refuses does not use up the one that probes a refused key.
+    The circuit comes before the key: a request that it refuses does not use up the one that probes a refused key. With an
+    account's own key it always may: neither does that tell anything of ours, nor the other way round.
     """
+    if route.own_key_id:
+        return True
     if _fault_seconds(route) > 0:
         return False
     if not circuit_breaker.allows_request(route, account_id):
@@ -62,6 +65,8 @@ def may_be_asked(route: Route, account_id: UUID) -> bool:
 
 
 def record_success(route: Route, account_id: UUID) -> None:
+    if route.own_key_id:
+        return
     circuit_breaker.record_success(route, account_id)
     _faults.pop(route.id, None)
     _record_accepted_key(route)
@@ -69,6 +74,8 @@ def record_success(route: Route, account_id: UUID) -> None:
 
 def record_failure(route: Route, account_id: UUID, error: ProviderFailed, *, attempted_at: float, is_new_account: bool) -> None:
     """Note a failure where it belongs: with our key, with this host, or with the route. ``attempted_at`` is monotonic."""
+    if route.own_key_id:
+        return
     if error.key_refusal:
         status, reason = error.key_refusal
         record_refused_key(route, account_id, status=status, reason=reason)

@@ -83,7 +83,7 @@ class Running:
         failed = self.failed_attempts or ([] if self.is_kept_out else None)
         promised = msgspec.structs.asdict(route.promise) if self.admitted.completion.data_demanded else None
         by = offer.model_id, offer.price_id, route.provider_slug, self.attempts, *times_ms, failed, head.request_id
-        return ServedBy(*by, promised)
+        return ServedBy(*by, promised, offer.own_key_fee)
 
     @property
     def is_cancellable(self) -> bool:
@@ -130,6 +130,10 @@ class Running:
         }
         if self.failed_attempts:
             headers["x-gateway-failed-providers"] = ", ".join([attempt["provider"] for attempt in self.failed_attempts])
+        if self.call.route.own_key_id:
+            headers["x-gateway-own-key"] = "used"
+        elif self.has_fallen_back:
+            headers["x-gateway-own-key"] = "fallback"
         if self.call.offer.ranking:
             headers["x-gateway-ranking"] = self.call.offer.ranking
         if self.charged_nanos is not None:
@@ -144,14 +148,21 @@ class Running:
             headers["x-gateway-finish-reason"] = ignored_fields.header_value([self.unknown_finish_reason])
         return headers
 
+    @property
+    def has_fallen_back(self) -> bool:
+        """Whether the latest attempt shows our key because one with an own key failed."""
+        return any("own_key" in failed for failed in self.failed_attempts) and not self.call.route.own_key_id
+
     def record_text(self) -> None:
         self.last_text_at = time.monotonic()
         self.first_text_at = self.first_text_at or self.last_text_at
 
     def record_failure(self, failure: ProviderFailed) -> None:
-        provider_slug = self.call.route.provider_slug
-        reason = "" if self.admitted.keeps_nothing else failure.reason  # it may quote the request
-        self.failed_attempts.append({"provider": provider_slug, "status": failure.status, "reason": reason})
+        route, reason = self.call.route, "" if self.admitted.keeps_nothing else failure.reason  # it may quote the request
+        failed = FailedAttempt(provider=route.provider_slug, status=failure.status, reason=reason)
+        if route.own_key_id:
+            failed["own_key"] = True
+        self.failed_attempts.append(failed)
 
     def abandon(self, failure: ProviderFailed) -> None:
         """Leave the latest attempt, although its provider may be at work, for one more. Its cost is the operator's loss."""
@@ -165,14 +176,16 @@ class Running:
     def accountable_nanos(self, lost_nanos: int) -> int:
         """Return what counts of the latest attempt's loss against the account: less, the more the provider seems at fault."""
         route = self.call.route
-        if circuit_breaker.fails_for_several(route):
+        if route.own_key_id or circuit_breaker.fails_for_several(route):
             return 0
         if circuit_breaker.has_succeeded_since(route, self.attempted_at):
             return lost_nanos
         return lost_nanos // _SILENT_ROUTE_DIVISOR
 
     def _unpaid_nanos(self, *, is_unseen: bool) -> int:
-        """Return what the provider of the latest attempt may charge: for all tokens of the hold if none was seen."""
+        """Return what the provider of the latest attempt may charge us: for all tokens of the hold if none was seen."""
+        if self.call.route.own_key_id:
+            return 0
         completion = self.admitted.completion
         tokens = self.completion_tokens_max if is_unseen else 0
         usage = Usage(completion.prompt_estimate, tokens, tier=self.tier)

@@ -140,13 +140,15 @@ def read_open_holds(column: str, value: str) -> tuple[int, int]:
     return int(sum(numbers)), int(sum(nanos))
 
 
-_NEWEST = """
+# An account's own key says nothing about a provider's answers to ours: neither a reply nor a failure.
+WITH_OURS = "jsonb_path_query_array(failed_attempts, '$[*] ? (!exists(@.own_key))')"
+_NEWEST = f"""
     WITH newest AS (
-        SELECT id, created_at, account_id, provider_id, model_id, settlement, failed_attempts,
+        SELECT id, created_at, account_id, provider_id, model_id, settlement, {WITH_OURS} AS failed_attempts,
             first_token_ms, streamed_ms, completion_tokens
-        FROM completions_completion WHERE id >= %(since)s ORDER BY id DESC LIMIT %(most)s
+        FROM completions_completion WHERE id >= %(since)s AND own_key_fee IS NULL ORDER BY id DESC LIMIT %(most)s
     )
-"""
+"""  # noqa: S608  SQL of this module
 
 # Tokens per second are those of the whole reply over the time until its end, as the rankings count them.
 _RATE = """CASE WHEN settlement = 'reported' AND completion_tokens >= 32 AND first_token_ms + streamed_ms > 0

@@ -9,6 +9,7 @@ makes a model fail.
 from datetime import datetime, timedelta
 
 from completions.models import Completion, UptimeSums
+from completions.statistics.measurements import WITH_OURS
 from gateway_project.db import cell
 
 DAYS = 90
@@ -38,8 +39,8 @@ _WRITE = """
 _SUM_UP_HOURS = f"""
     WITH recent AS (
         SELECT date_trunc('hour', to_timestamp(('x' || substr(id, 10, 12))::bit(48)::bigint / 1000.0), 'UTC') AS hour,
-            account_id, model_id, provider_id, failed_attempts, settlement, {_ANSWERED} AS is_answered
-        FROM completions_completion WHERE id >= %s AND settlement IS NOT NULL
+            account_id, model_id, provider_id, {WITH_OURS} AS failed_attempts, settlement, {_ANSWERED} AS is_answered
+        FROM completions_completion WHERE id >= %s AND settlement IS NOT NULL AND own_key_fee IS NULL
     ), outcomes AS (
         SELECT hour, 'model' AS kind, model_id AS subject, account_id, is_answered FROM recent
         WHERE is_answered OR (settlement = 'released' AND failed_attempts IS NOT NULL

@@ -11,7 +11,8 @@ Each end user, run and tag has its own sums. Callers choose these labels, and ma
 label of each request has a row. Sums of labels by hour are kept for HOURS_KEPT, and then added to their UTC day, which is kept.
 
 The same statement adds to the hours of all accounts (``statistics.hours``) and to the days of providers (``margins``): no
-request is read twice. The tokens of a correction are those of the corrected completion, which the provider bills once.
+request is read twice. The tokens of a correction are those of the corrected completion, which the provider bills once. Of
+requests that an account's own key served, the provider bills the account: they are in no day of a provider here.
 """
 
 import time
@@ -42,7 +43,8 @@ ENDED = """
         end_user, run, tags, provider_id, coalesce(service_tier, '') AS service_tier,
         coalesce(cached_tokens, 0) AS cached_tokens,
         coalesce(cache_write_tokens, 0) AS cache_write_tokens, coalesce(cache_write_1h_tokens, 0) AS cache_write_1h_tokens,
-        images, coalesce(web_searches, 0) AS web_searches, other_counts, price_id, settlement = 'corrected' AS is_corrected
+        images, coalesce(web_searches, 0) AS web_searches, other_counts, price_id, settlement = 'corrected' AS is_corrected,
+        own_key_fee
     FROM span CROSS JOIN LATERAL (
         SELECT reference, created_at AS at, spender, metadata ->> 'model' AS model, 0 AS errors,
             (metadata ->> 'promptTokens')::bigint AS prompt_tokens,
@@ -56,7 +58,7 @@ ENDED = """
     ) AS booked
     LEFT JOIN LATERAL (
         SELECT key_id, model_id, first_token_ms, end_user, run, tags, provider_id, service_tier, cached_tokens,
-            cache_write_tokens, cache_write_1h_tokens, images, web_searches, other_counts, price_id, settlement
+            cache_write_tokens, cache_write_1h_tokens, images, web_searches, other_counts, price_id, settlement, own_key_fee
         FROM completions_completion WHERE id = reference LIMIT 1
     ) AS completion ON true
 """
@@ -183,14 +185,15 @@ _SUM_UP = f"""
     ),
     first_tokens AS (
         INSERT INTO completions_firsttokenhour AS total (hour, milliseconds, streams)
-        SELECT hour, {MILLISECONDS} AS milliseconds, count(*) FROM ended WHERE first_tokens > 0
+        SELECT hour, {MILLISECONDS} AS milliseconds, count(*) FROM ended WHERE first_tokens > 0 AND own_key_fee IS NULL
         GROUP BY hour, milliseconds ORDER BY hour, milliseconds
         ON CONFLICT (hour, milliseconds) DO UPDATE SET streams = total.streams + EXCLUDED.streams
     ),
     provided AS (
         SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, service_tier, prompt_above,
             count(*) FILTER (WHERE NOT is_corrected) AS completions, sum(cost_nanos) AS charged_nanos, {_provided_sums()}
-        FROM ended CROSS JOIN LATERAL ({_PROMPT_ABOVE}) AS band WHERE errors = 0 AND provider_id IS NOT NULL
+        FROM ended CROSS JOIN LATERAL ({_PROMPT_ABOVE}) AS band
+        WHERE errors = 0 AND provider_id IS NOT NULL AND own_key_fee IS NULL
         GROUP BY day, provider_id, model_id, service_tier, prompt_above
     ),
     provider_days AS (

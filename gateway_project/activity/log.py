@@ -29,7 +29,7 @@ _DELETED_ROWS = 5_000  # in one transaction
 _UNLIMITED = {
     *(Act.KEY_PAUSED, Act.KEY_REVOKED, Act.MANAGEMENT_KEY_REVOKED, Act.ENDPOINT_DELETED),
     *(Act.MEMBER_UNINVITED, Act.MEMBER_REMOVED, Act.INVITATION_REVOKED),
-    Act.PAYMENT_CANCELLED,
+    *(Act.PAYMENT_CANCELLED, Act.OWN_KEY_REMOVED),
     Act.CLOSED,  # which the last member does who leaves
     Act.DELETED,  # of people who are no staff: what signs them in, such as a passkey
     Act.PASSWORD_CHANGED,  # which costs a hash each time

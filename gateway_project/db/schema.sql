@@ -451,6 +451,7 @@ CREATE TABLE public.billing_account (
     data_policy character varying(10) DEFAULT ''::character varying NOT NULL,
     data_regions character varying(2)[],
     key_lifetime_days_max integer,
+    has_own_keys boolean DEFAULT false NOT NULL,
     CONSTRAINT a_book_begins_at_zero CHECK ((last_seq >= 0)),
     CONSTRAINT a_warning_threshold_is_a_positive_amount CHECK (((warning_threshold_cents IS NULL) OR ((warning_threshold_cents >= 1) AND (warning_threshold_cents <= '922337203685'::bigint)))),
     CONSTRAINT an_account_may_run_at_least_one_request CHECK (((requests_in_flight_max IS NULL) OR (requests_in_flight_max >= 1))),
@@ -1195,6 +1196,7 @@ CREATE TABLE public.completions_completion (
     budgets jsonb,
     data_demanded jsonb,
     data_promised jsonb,
+    own_key_fee integer,
     CONSTRAINT a_completion_is_finished_when_it_is_settled CHECK ((((finished_at IS NULL) AND (settlement IS NULL)) OR ((finished_at IS NOT NULL) AND (settlement IS NOT NULL)))),
     CONSTRAINT completions_completion_attempts_check CHECK ((attempts >= 0)),
     CONSTRAINT completions_completion_first_token_ms_check CHECK ((first_token_ms >= 0)),
@@ -1359,6 +1361,18 @@ CREATE TABLE public.completions_languagemodel (
     CONSTRAINT completions_languagemodel_image_tokens_max_check CHECK ((image_tokens_max >= 0)),
     CONSTRAINT completions_languagemodel_max_output_tokens_check CHECK ((max_output_tokens >= 0)),
     CONSTRAINT completions_languagemodel_requests_in_flight_max_check CHECK ((requests_in_flight_max >= 0))
+);
+
+CREATE TABLE public.completions_ownkey (
+    id uuid NOT NULL,
+    sealed_secret text NOT NULL,
+    hint character varying(4) NOT NULL,
+    model_ids character varying(200)[] NOT NULL,
+    falls_back boolean NOT NULL,
+    check_words character varying(200) NOT NULL,
+    added_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    account_id uuid NOT NULL,
+    provider_id character varying(50) NOT NULL
 );
 
 CREATE TABLE public.completions_price (
@@ -2759,7 +2773,8 @@ INSERT INTO public.django_content_type VALUES
 	(98, 'billing', 'ledgerhead'),
 	(99, 'keys', 'budget'),
 	(100, 'keys', 'budgetmonth'),
-	(101, 'keys', 'run');
+	(101, 'keys', 'run'),
+	(102, 'completions', 'ownkey');
 
 SELECT pg_catalog.setval('public.auth_group_id_seq', 5, true);
 
@@ -2767,7 +2782,7 @@ SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 216, true);
 
 SELECT pg_catalog.setval('public.auth_permission_id_seq', 266, true);
 
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 101, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 102, true);
 
 ALTER TABLE ONLY public.completions_billday
     ADD CONSTRAINT a_bill_has_a_day_once UNIQUE (bill_id, day);
@@ -2855,6 +2870,9 @@ ALTER TABLE ONLY public.activity_activity
 
 ALTER TABLE ONLY public.activity_sentform
     ADD CONSTRAINT activity_sentform_pkey PRIMARY KEY (token);
+
+ALTER TABLE ONLY public.completions_ownkey
+    ADD CONSTRAINT an_account_has_a_key_of_a_provider_once UNIQUE (account_id, provider_id);
 
 ALTER TABLE ONLY public.completions_idempotentrequest
     ADD CONSTRAINT an_account_uses_a_key_for_one_request UNIQUE (account_id, key);
@@ -3101,6 +3119,9 @@ ALTER TABLE ONLY public.completions_labelhour
 
 ALTER TABLE ONLY public.completions_languagemodel
     ADD CONSTRAINT completions_languagemodel_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.completions_ownkey
+    ADD CONSTRAINT completions_ownkey_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.completions_price
     ADD CONSTRAINT completions_price_pkey PRIMARY KEY (id);
@@ -3635,7 +3656,7 @@ CREATE TRIGGER acts_are_never_changed BEFORE DELETE OR UPDATE ON public.activity
 
 CREATE TRIGGER acts_are_never_truncated BEFORE TRUNCATE ON public.activity_activity FOR EACH STATEMENT EXECUTE FUNCTION public.activity_refuse_change();
 
-CREATE TRIGGER charges_are_never_changed AFTER UPDATE ON public.completions_completion FOR EACH ROW WHEN (((old.settlement IS NOT NULL) AND (((((((((((((((((((((((old.id)::text IS DISTINCT FROM (new.id)::text) OR (old.account_id IS DISTINCT FROM new.account_id)) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text)) OR ((old.model_id)::text IS DISTINCT FROM (new.model_id)::text)) OR (old.price_id IS DISTINCT FROM new.price_id)) OR ((old.settlement)::text IS DISTINCT FROM (new.settlement)::text)) OR (old.prompt_tokens IS DISTINCT FROM new.prompt_tokens)) OR (old.cached_tokens IS DISTINCT FROM new.cached_tokens)) OR (old.cache_write_tokens IS DISTINCT FROM new.cache_write_tokens)) OR (old.completion_tokens IS DISTINCT FROM new.completion_tokens)) OR (old.images IS DISTINCT FROM new.images)) OR (old.cost_nanos IS DISTINCT FROM new.cost_nanos)) OR ((old.repeats)::text IS DISTINCT FROM (new.repeats)::text)) OR (old.charged_before_nanos IS DISTINCT FROM new.charged_before_nanos)) OR (old.spending_day IS DISTINCT FROM new.spending_day)) OR (old.limit_nanos IS DISTINCT FROM new.limit_nanos)) OR (old.limit_since IS DISTINCT FROM new.limit_since)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR (old.cache_write_1h_tokens IS DISTINCT FROM new.cache_write_1h_tokens)) OR ((old.service_tier)::text IS DISTINCT FROM (new.service_tier)::text)) OR (old.web_searches IS DISTINCT FROM new.web_searches)) OR (old.other_counts IS DISTINCT FROM new.other_counts)))) EXECUTE FUNCTION public.completions_refuse_change();
+CREATE TRIGGER charges_are_never_changed AFTER UPDATE ON public.completions_completion FOR EACH ROW WHEN (((old.settlement IS NOT NULL) AND ((((((((((((((((((((((((old.id)::text IS DISTINCT FROM (new.id)::text) OR (old.account_id IS DISTINCT FROM new.account_id)) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text)) OR ((old.model_id)::text IS DISTINCT FROM (new.model_id)::text)) OR (old.price_id IS DISTINCT FROM new.price_id)) OR ((old.settlement)::text IS DISTINCT FROM (new.settlement)::text)) OR (old.prompt_tokens IS DISTINCT FROM new.prompt_tokens)) OR (old.cached_tokens IS DISTINCT FROM new.cached_tokens)) OR (old.cache_write_tokens IS DISTINCT FROM new.cache_write_tokens)) OR (old.completion_tokens IS DISTINCT FROM new.completion_tokens)) OR (old.images IS DISTINCT FROM new.images)) OR (old.cost_nanos IS DISTINCT FROM new.cost_nanos)) OR ((old.repeats)::text IS DISTINCT FROM (new.repeats)::text)) OR (old.charged_before_nanos IS DISTINCT FROM new.charged_before_nanos)) OR (old.spending_day IS DISTINCT FROM new.spending_day)) OR (old.limit_nanos IS DISTINCT FROM new.limit_nanos)) OR (old.limit_since IS DISTINCT FROM new.limit_since)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR (old.cache_write_1h_tokens IS DISTINCT FROM new.cache_write_1h_tokens)) OR ((old.service_tier)::text IS DISTINCT FROM (new.service_tier)::text)) OR (old.web_searches IS DISTINCT FROM new.web_searches)) OR (old.other_counts IS DISTINCT FROM new.other_counts)) OR (old.own_key_fee IS DISTINCT FROM new.own_key_fee)))) EXECUTE FUNCTION public.completions_refuse_change();
 
 CREATE TRIGGER completions_are_never_deleted BEFORE DELETE ON public.completions_completion FOR EACH ROW EXECUTE FUNCTION public.completions_refuse_change();
 
@@ -3910,6 +3931,12 @@ ALTER TABLE ONLY public.completions_labelday
 ALTER TABLE ONLY public.completions_labelhour
     ADD CONSTRAINT completions_labelhour_account_id_15cce838_fk_billing_account_id FOREIGN KEY (account_id) REFERENCES public.billing_account(id) DEFERRABLE INITIALLY DEFERRED;
 
+ALTER TABLE ONLY public.completions_ownkey
+    ADD CONSTRAINT completions_ownkey_account_id_2deed0f6_fk_billing_account_id FOREIGN KEY (account_id) REFERENCES public.billing_account(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.completions_ownkey
+    ADD CONSTRAINT completions_ownkey_provider_id_a2dd4f75_fk_completio FOREIGN KEY (provider_id) REFERENCES public.completions_provider(slug) DEFERRABLE INITIALLY DEFERRED;
+
 ALTER TABLE ONLY public.completions_price
     ADD CONSTRAINT completions_price_model_id_31ea9a63_fk_completio FOREIGN KEY (model_id) REFERENCES public.completions_languagemodel(id) DEFERRABLE INITIALLY DEFERRED;
 
@@ -4129,6 +4156,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0032_keys_are_compared_with_their_usual_hour', now()),
 	('billing', '0033_accounts_demand_treatment_of_data', now()),
 	('billing', '0034_keys_have_a_maximum_lifetime', now()),
+	('billing', '0035_accounts_have_own_keys', now()),
 	('cells', '0001_cells_and_the_directory', now()),
 	('completions', '0001_initial', now()),
 	('completions', '0002_idempotency', now()),
@@ -4188,6 +4216,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0029_aliases_keep_their_rankings', now()),
 	('completions', '0029_bills_of_providers', now()),
 	('completions', '0030_staff_read_bills', now()),
+	('completions', '0031_own_keys', now()),
 	('contenttypes', '0001_initial', now()),
 	('contenttypes', '0002_remove_content_type_name', now()),
 	('keys', '0001_initial', now()),

@@ -47,7 +47,7 @@ def _read(since: datetime) -> list[Any]:
 _SPEEDS = """
     WITH newest AS (
         SELECT model_id, first_token_ms, streamed_ms, completion_tokens, is_stream, settlement
-        FROM completions_completion WHERE id >= %s ORDER BY id DESC LIMIT %s
+        FROM completions_completion WHERE id >= %s AND own_key_fee IS NULL ORDER BY id DESC LIMIT %s
     ), streams AS (
         SELECT model_id, first_token_ms / 1000.0 AS begins,
             CASE WHEN completion_tokens >= %s AND first_token_ms + streamed_ms > 0

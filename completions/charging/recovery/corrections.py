@@ -154,7 +154,7 @@ def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) 
 def _cost_nanos(run: Completion) -> int:
     if run.completion_tokens is None or run.settlement in (Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED):
         return 0
-    return run.price.sheet.cost_nanos(run.usage, run.images)
+    return run.sheet.cost_nanos(run.usage, run.images)
 
 
 def _report(first: Completion, correction: "Correction", charged_nanos: int) -> None:

@@ -18,6 +18,7 @@ from completions.pricing import meters
 from completions.pricing.usage import Usage
 
 VERSION = 2  # of the format
+_SERVED_FIELDS = 8  # of ``ServedBy``, which a process of the former release reads
 
 
 class Unreadable(Exception):
@@ -30,18 +31,23 @@ def dumps(resolution: Resolution) -> str:
         "version": VERSION,
         "completion": resolution.completion.id,
         "admission": structs.asdict(resolution.completion),  # read only if the database has forgotten it
-        "served_by": list(resolution.served_by),
+        "served_by": list(resolution.served_by[:_SERVED_FIELDS]),
         "settlement": resolution.settlement,
         # Without searches and others, a process of the former release can read the usage, too.
         "usage": usage and {name: value for name, value in usage.items() if value or name not in ("web_searches", "others")},
         "cost_nanos": resolution.cost_nanos,
         "reply_retention": {"sealed_reply": retention.sealed_reply, "is_kept": retention.is_kept} if retention else None,
         "unpaid_nanos": resolution.unpaid_nanos,
-        # A process of the former release reads neither.
+        # A process of the former release reads none of these.
+        **({"served_with": more} if (more := _served_with(resolution.served_by)) else {}),
         **({"idempotency_key": asdict(retention.key)} if retention and retention.key else {}),
         **({"response": asdict(resolution.response)} if resolution.response else {}),
     }
     return json.dumps(record, default=str)
+
+
+def _served_with(served_by: ServedBy) -> dict[str, Any]:
+    return {name: value for name in ServedBy._fields[_SERVED_FIELDS:] if (value := getattr(served_by, name)) is not None}
 
 
 def load(path: Path, row: Completion | None) -> Resolution:
@@ -54,7 +60,7 @@ def load(path: Path, row: Completion | None) -> Resolution:
         record = json.loads(path.read_text())
         if (record["version"], record["completion"]) != (VERSION, path.stem):
             raise Unreadable(f"it is of version {record['version']}, for {record['completion']}")
-        served_by = ServedBy(*record["served_by"])
+        served_by = ServedBy(*record["served_by"], **record.get("served_with", {}))
         usage = Usage(**record["usage"]) if record["usage"] else None
         key = IdempotencyKey(**record["idempotency_key"]) if "idempotency_key" in record else None
         reply_retention = ReplyRetention(**record["reply_retention"], key=key) if record["reply_retention"] else None

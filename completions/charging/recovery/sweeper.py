@@ -80,7 +80,7 @@ def resolve(completion: Completion) -> bool:
     if completion.relayed_bytes:
         tokens = estimates.estimate_tokens(completion.relayed_bytes)
         usage = Usage(completion.prompt_estimate, tokens, tier=completion.service_tier or "")
-        cost_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
+        cost_nanos = completion.sheet.cost_nanos(usage, completion.images)
         retention = ReplyRetention(None, is_kept=False)
         resolution = Resolution(record, served_by, Completion.Settlement.RECOVERED, usage, cost_nanos, retention)
     charged_nanos: int | None = batch.commit(resolution)

@@ -39,6 +39,7 @@ def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
         "provider": found.provider_id,
         "stream": found.is_stream,
         "attempts": found.attempts,
+        "own_key": found.own_key_fee is not None,
         "failed_attempts": [
             {"provider": attempt["provider"], "status": attempt["status"]} for attempt in found.failed_attempts or []
         ],

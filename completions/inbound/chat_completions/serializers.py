@@ -456,6 +456,7 @@ class PastCompletion(Shape):
     provider = Text("The provider that answered, or was asked last.")
     stream = Flag("Whether its reply was a stream.")
     attempts = Count("How many times a provider was asked.", allow_null=True)
+    own_key = Flag("Whether the account's own key was asked last: then the cost is the fee.")
     failed_attempts = FailedAttempt(many=True, help_text="The attempts that failed, in order.")
     data_demanded = AnyObject("The demands about data, by who made them. null: none.", allow_null=True)
     data_promised = AnyObject("What the route that served promises. null: nothing was demanded.", allow_null=True)

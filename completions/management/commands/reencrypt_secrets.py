@@ -1,4 +1,5 @@
-"""Re-encrypts with the first of GATEWAY_ENCRYPTION_KEYS: providers' keys, second factors, webhooks, replies and responses.
+"""Re-encrypts with the first of GATEWAY_ENCRYPTION_KEYS what is stored sealed: providers' keys, ours and those of accounts,
+second factors, webhooks, replies and responses.
 
 Each row is a transaction of its own, and a row that was written meanwhile is left as it is. So this may run while the gateway
 serves, may be stopped, and may be repeated: it then continues with what is left.
@@ -18,7 +19,7 @@ from django.db.models import QuerySet
 from billing.models import RootKey, WebhookEndpoint
 from completions.charging import stored_responses
 from completions.charging.recovery import outbox
-from completions.models import IdempotentRequest, Provider, StoredResponse
+from completions.models import IdempotentRequest, OwnKey, Provider, StoredResponse
 from gateway_project import secretbox
 from gateway_project.db import everywhere
 from gateway_project.operator_command import OperatorCommand
@@ -79,6 +80,8 @@ def reencrypt_all(progress: Callable[[str], None]) -> Counter[Outcome]:
         advice = "a secret of the webhook {} cannot be decrypted: its owner must make a new one"
         secrets = "sealed_secret", "sealed_previous_secret"
         reencrypt(WebhookEndpoint.objects.all(), partial(_reencrypt_columns, secrets), advice)
+        advice = "the own key {} of an account cannot be decrypted: its owner must enter it again"
+        reencrypt(OwnKey.objects.all(), partial(_reencrypt_columns, ["sealed_secret"]), advice)
         reencrypt(ManagementReply.objects.all(), partial(_reencrypt_columns, ["sealed_body"]))
         reencrypt(IdempotentRequest.objects.exclude(sealed_reply=None), partial(_reencrypt_columns, ["sealed_reply"]))
         reencrypt(StoredResponse.objects.exclude(sealed_reply=None), partial(_reencrypt_columns, stored_responses.TEXTS))

@@ -5,6 +5,7 @@ by hand (``catalog.route_calls``), and for a provider's own list of its models (
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -46,6 +47,7 @@ class Endpoint(NamedTuple):
             lacks=platform.lacks.get(self.name, frozenset()),
             betas=platform.betas,
             tier_header=platform.tier_headers.get(self.name, ""),
+            show_key=partial(self._key, auth),
         )
 
     def _key(self, auth: Mapping[str, str], api_key: str) -> dict[str, str]:

@@ -1,0 +1,154 @@
+"""The page of own provider keys: each is checked before it is saved, changed and removed by owners, and never shown again."""
+
+import json
+import re
+
+import pytest
+
+from billing.account_settings import own_tables
+from billing.models import Account
+from completions.management.commands import reencrypt_secrets
+from completions.models import Completion, OwnKey
+from gateway_project.activity.models import Activity
+from tests import factories, sessions
+from tests.completions.rows import ask
+from tests.pages.conftest import owner, signed_in  # noqa: F401  fixtures
+from tests.upstream import refusal, reply
+
+pytestmark = pytest.mark.usefixtures("large")
+
+PAGE = "/dashboard/settings/provider-keys/"
+SECRET = "own-secret-0123456789-wxyz"
+LIST = reply(b'{"data": []}')
+FORM = {"provider": "scripted", "own_key_secret": SECRET, "models": "", "fallback": ""}
+
+
+def words(page):
+    assert page.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", page.content.decode()).split())
+
+
+def add(client, **fields):
+    return client.post(f"{PAGE}new/", {**FORM, **fields}, follow=True)
+
+
+def test_an_accepted_key_is_saved_sealed_and_shown_by_its_last_four(owner, alice, upstream, api):  # noqa: F811
+    upstream.will(LIST)
+    page = add(owner)
+    assert "The key of scripted is saved. scripted accepted the key." in words(page)
+    [asked] = upstream.requests
+    assert (asked.path, asked.headers["authorization"]) == ("/v1/models", f"Bearer {SECRET}")
+    assert "…wxyz" in words(owner.get(PAGE))
+    key, account = OwnKey.objects.get(), Account.objects.get(pk=alice.pk)
+    assert (key.read_secret(), account.has_own_keys) == (SECRET, True)
+    for shown in (page, owner.get(PAGE), owner.get(f"{PAGE}{key.pk}/"), owner.get("/dashboard/settings/activity/")):
+        assert SECRET not in shown.content.decode()
+    assert SECRET not in key.sealed_secret + json.dumps(list(Activity.objects.values()), default=str)
+    assert [each.act for each in Activity.objects.order_by("pk")] == ["OWN_KEY_CHECKED", "OWN_KEY_ADDED"]
+
+
+def test_a_refused_key_is_not_saved(owner, upstream):  # noqa: F811
+    upstream.will(refusal(401))
+    page = add(owner, models="acme/large", fallback="ours")
+    assert "scripted refused the key (401)." in words(page)
+    assert not OwnKey.objects.exists()
+    assert "acme/large" in page.content.decode()  # what was typed is kept, but for the key
+    assert SECRET not in page.content.decode()
+
+
+def test_a_key_that_could_not_be_checked_is_saved_if_the_owner_wants_it(owner, upstream):  # noqa: F811
+    upstream.will(refusal(503))
+    page = add(owner)
+    assert "answered 503, which says nothing about the key" in words(page)
+    assert not OwnKey.objects.exists()
+    assert 'type="checkbox" name="unchecked"' in page.content.decode()
+    add(owner, unchecked="on")
+    assert OwnKey.objects.get().check_words == "Not checked: scripted answered 503, which says nothing about the key."
+
+
+def test_models_that_the_provider_does_not_serve_are_refused(owner, upstream):  # noqa: F811
+    assert "scripted serves no model acme/none." in words(add(owner, models="acme/large\nacme/none"))
+    assert upstream.requests == []
+
+
+def test_a_key_is_changed_without_being_typed_again_and_replaced(owner, upstream):  # noqa: F811
+    upstream.will(LIST)
+    add(owner)
+    key = OwnKey.objects.get()
+    owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "", "models": "acme/large", "fallback": "ours"})
+    key.refresh_from_db()
+    assert (key.read_secret(), key.model_ids, key.falls_back) == (SECRET, ["acme/large"], True)
+    assert len(upstream.requests) == 1
+    owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "another-secret-abcd", "models": "", "fallback": ""})
+    key.refresh_from_db()
+    assert (key.read_secret(), key.hint, key.falls_back) == ("another-secret-abcd", "abcd", False)
+
+
+def test_a_removed_key_is_gone_and_ours_serves(owner, alice, upstream, api):  # noqa: F811
+    upstream.will(LIST)
+    add(owner)
+    key = OwnKey.objects.get()
+    assert "at the full price" in words(owner.get(f"{PAGE}{key.pk}/remove/"))
+    owner.post(f"{PAGE}{key.pk}/remove/")
+    assert not OwnKey.objects.exists()
+    assert not Account.objects.get(pk=alice.pk).has_own_keys
+    assert Activity.objects.latest("pk").act == "OWN_KEY_REMOVED"
+
+
+def test_the_password_is_asked_for_first_and_the_secret_is_in_no_page_meanwhile(owner, upstream):  # noqa: F811
+    sessions.expire(owner)
+    page = owner.post(f"{PAGE}new/")
+    assert "Confirm" in words(page)
+    page = add(owner)
+    assert "Confirm" in words(page)
+    assert SECRET not in page.content.decode()
+    assert not OwnKey.objects.exists()
+    assert upstream.requests == []
+
+
+def test_only_owners_open_the_page(alice, client):
+    for role in ("DEVELOPER", "BILLING", "VIEWER"):
+        user = factories.make_user(f"{role.lower()}@example.org")
+        factories.add_member(alice, user, role)
+        sessions.sign_in(client, user)
+        assert client.get(PAGE).status_code == client.post(f"{PAGE}new/", FORM).status_code == 403
+    assert not OwnKey.objects.exists()
+
+
+def test_no_owner_reaches_the_key_of_another_account(owner, charlie):  # noqa: F811
+    key = OwnKey(account=charlie, provider_id="scripted")
+    key.seal(SECRET)
+    key.save()
+    for path in (f"{PAGE}{key.pk}/", f"{PAGE}{key.pk}/remove/"):
+        assert owner.get(path).status_code == owner.post(path).status_code == 404
+    assert OwnKey.objects.filter(pk=key.pk).exists()
+
+
+def test_an_export_and_the_erasure_know_own_keys(owner, alice, upstream):  # noqa: F811
+    upstream.will(LIST)
+    add(owner)
+    [exported] = own_tables.readers()["own_keys"](alice)
+    assert (exported["provider"], exported["endsWith"]) == ("scripted", "wxyz")
+    assert SECRET not in json.dumps(exported)
+    own_tables.delete_rows(alice)
+    assert not OwnKey.objects.exists()
+
+
+def test_own_keys_are_reencrypted(owner, upstream, settings):  # noqa: F811
+    upstream.will(LIST)
+    add(owner)
+    before = OwnKey.objects.get()
+    settings.ENCRYPTION_KEYS = ["6xMCDbTCf8dQyUqPJmnTSk5M9ek-m6CYpIHMJ8_jSq4=", *settings.ENCRYPTION_KEYS]
+    reencrypt_secrets.reencrypt_all(lambda line: None)
+    after = OwnKey.objects.get()
+    assert after.sealed_secret != before.sealed_secret
+    assert after.read_secret() == SECRET
+
+
+def test_the_page_of_a_request_tells_the_fee_and_whose_key_served(owner, upstream, api):  # noqa: F811
+    upstream.will(LIST)
+    add(owner, fallback="")
+    upstream.will_for(f"Bearer {SECRET}", refusal(401))
+    ask(api)
+    page = words(owner.get(f"/dashboard/requests/{Completion.objects.get().pk}/"))
+    assert "refused your own key (status 401)" in page
