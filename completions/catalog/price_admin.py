@@ -1,6 +1,5 @@
 """The admin pages of prices: those that wait for a second person, those of providers, and the margins between."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -14,10 +13,11 @@ from billing.staff.approval_admin import WaitingActAdmin
 from completions.catalog import price_requests
 from completions.catalog.forms import ProviderPriceForm
 from completions.catalog.sync import diff
-from completions.models import Price, PriceRequest, ProviderDay, ProviderPrice, TokenPrices
+from completions.models import PriceRequest, ProviderDay, ProviderPrice, TokenPrices
 from completions.pricing.meters import METERS, Meter, Unit
 from completions.statistics import margins
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -28,9 +28,7 @@ _SPANS_DAYS = (1, 7, 30, 90, 365)
 class PricesInDollars:
     """The rates of a price in US dollars: a column for each meter, and one for those of service tiers and long prompts."""
 
-    @admin.display(description="Effective from")
-    def since(self, price: Price) -> str:
-        return f"{price.effective_from:%Y-%m-%d %H:%M:%S} UTC" if price.pk else "now"
+    since = column("Effective from", lambda price: f"{price.effective_from:%Y-%m-%d %H:%M:%S} UTC" if price.pk else "now")
 
     @admin.display(description="Tiers and long prompts, $")
     def more_rates(self, price: TokenPrices) -> str:
@@ -39,15 +37,12 @@ class PricesInDollars:
         return ", ".join(words) or "none"
 
 
-def _column(meter: Meter) -> Callable[[Any, TokenPrices], str]:
-    each = "$ each" if meter.unit is Unit.EACH else "$ per million"
-
-    @admin.display(description=f"{meter.title}, {each}")
-    def column(self: Any, price: TokenPrices) -> str:
+def _column(meter: Meter) -> Any:
+    def rate(price: TokenPrices) -> str:
         nanos = price.sheet.stated(meter.name) if price.rates else None
         return meter.without_rate if nanos is None else dollars.format_plain(nanos)
 
-    return column
+    return column(f"{meter.title}, {'$ each' if meter.unit is Unit.EACH else '$ per million'}", rate)
 
 
 PRICE_COLUMNS = tuple(f"{meter.name}_dollars" for meter in METERS)
@@ -69,12 +64,8 @@ class PriceRequestAdmin(WaitingActAdmin):
         *("state", "decided_by", "decided_at", "decision_reason", "price"),
     )
 
-    @admin.display(description="change")
-    def change(self, asked: PriceRequest) -> str:
-        return price_requests.describe(asked)
-
-    def refusal(self, asked: PriceRequest, by: User) -> str:
-        return price_requests.refusal(asked, by)
+    change = column("change", price_requests.describe)
+    refusal = staticmethod(price_requests.refusal)
 
     def facts(self, asked: PriceRequest) -> dict[str, Any]:
         return {"change": self.change(asked), "effect": price_requests.describe_effect(asked.model, asked)}
@@ -97,10 +88,7 @@ class ProviderPriceAdmin(PricesInDollars, RecordedAdmin):
     search_fields = ("model__id",)
     ordering = ("model", "provider", "-since")
     autocomplete_fields = ("model",)
-
-    @admin.display(description="Since", ordering="since")
-    def since_day(self, price: ProviderPrice) -> str:
-        return f"{price.since:%Y-%m-%d}"
+    since_day = column("Since", lambda price: f"{price.since:%Y-%m-%d}", ordering="since")
 
 
 @admin.register(ProviderDay)
