@@ -35,12 +35,11 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     search_help_text = (
         "A member's email address, the account's or key's name, the key's ID, or the last four characters of its secret."
     )
-    # The digest is not shown.
+    # The digest is not shown; what the page leads with is not told twice.
     fields = (
-        *("name", "id", "hint", "former", "account", "state", "limit"),
-        *("requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "rates", "allowed_models", "tags"),
-        *("data_policy", "data_regions"),
-        *("created_by", "created_at", "expires_at", "paused_at", "revoked_at"),
+        *("limit", "rates", "allowed_models", "data_policy", "data_regions", "tags", "hint", "former", "id"),
+        *("created_by", "created_at", "paused_at", "revoked_at"),
+        *("requests_per_minute", "tokens_per_minute", "requests_in_flight_max"),
     )
     ordering = ("-id",)
 

@@ -292,6 +292,16 @@ def test_support_sees_pause_tags_and_former_secrets(support, alice):
     assert key.digest not in page
 
 
+def test_a_keys_page_leads_with_whose_it_is_whether_it_works_and_why_it_was_refused(superuser, alice):
+    key, _ = factories.make_key(alice, expires_at=timezone.now() + timedelta(days=9))
+    reply = superuser.get(f"/admin/keys/apikey/{key.pk}/change/")
+    page = text(reply)
+    order = [page.index(words) for words in ("Account Alice", "State Active", "Expires", "Refusals", "Allowed models")]
+    assert order == sorted(order)
+    assert f'href="/admin/billing/account/{alice.pk}/change/">Alice</a>' in reply.content.decode()
+    assert page.count("Active") == 1
+
+
 @pytest.mark.parametrize("written", ["{secret}", "mgw_live_…{four}", "{four}"])
 def test_the_desks_search_finds_a_key_by_a_former_secret(superuser, alice, written):
     key, minted = factories.make_key(alice)
