@@ -316,5 +316,5 @@ def test_owners_and_support_read_it(api, alice, routed, superuser):  # noqa: F81
 
 def test_the_page_of_a_model_says_what_its_routes_promise(client, routed):
     page = client.get("/models/acme/large").content.decode()
-    assert "Data: kept for 30 days, not trained on, processed in us" in page
-    assert "Data: not kept, not trained on, processed in eu" in page
+    assert "Kept for 30 days, not trained on, processed in us" in page
+    assert "Not kept, not trained on, processed in eu" in page
