@@ -304,6 +304,10 @@ class RouteAdmin(ShowsMeasurements):
     search_fields = ("model__id", "upstream_model")
     ordering = ("model", "priority")
     readonly_fields = ("model", "provider", "upstream_model", "circuit")
+    fields = (
+        *("model", "provider", "upstream_model", "api", "priority", "weight", "is_enabled"),
+        *("retention_days", "trains", "region", "circuit"),
+    )
     own_pages = {"<path:object_id>/call/": "call"}
 
     def call_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -225,7 +225,10 @@ class RouteForm(forms.ModelForm):
     class Meta:
         model = Route
         fields = "__all__"
-        help_texts = {"api": "With Responses, reasoning continues across turns. Only OpenAI-compatible providers have it."}
+        help_texts = {
+            "api": "With Responses, reasoning continues across turns. Only OpenAI-compatible providers have it.",
+            **dict.fromkeys(("retention_days", "trains", "region"), "Leave empty or unknown for what the provider says."),
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

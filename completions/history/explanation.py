@@ -21,10 +21,12 @@ from gateway_project.text.dollars import Amount
 _Settlement = Completion.Settlement
 
 
-def describe_demands(completion: Completion) -> list[str]:
-    """Return what was demanded about data, and the promise of the route that served, in words; nothing where nothing was."""
-    demanded = [f"{source}: {_describe_demand(fields)}" for source, fields in (completion.data_demanded or {}).items()]
-    return [*demanded, *([f"route: {Promise(**completion.data_promised)}"] if completion.data_promised else [])]
+def describe_demands(completion: Completion) -> list[tuple[str, str]]:
+    """Return the demands about data, and the promise of the route that served, in words: each with its title."""
+    told = [
+        (f"Data: the {source} demands", _describe_demand(each)) for source, each in (completion.data_demanded or {}).items()
+    ]
+    return [*told, ("Data: the route promises", str(Promise(**completion.data_promised)))] if completion.data_promised else told
 
 
 def _describe_demand(fields: dict[str, Any]) -> str:

@@ -307,8 +307,8 @@ def test_owners_and_support_read_it(api, alice, routed, superuser):  # noqa: F81
     story = f"/admin/completions/completion/{done.pk}/change/"
     for page in (client.get(f"/dashboard/requests/{done.pk}/"), superuser.get(story)):
         shown = page.content.decode()
-        assert "Account: zdr, region eu" in shown
-        assert "Route: not kept, not trained on, processed in eu" in shown
+        assert "<dt>Data: the account demands</dt><dd>zdr, region eu</dd>" in shown
+        assert "<dt>Data: the route promises</dt><dd>not kept, not trained on, processed in eu</dd>" in shown
     exported = b"".join(client.post("/dashboard/requests/export/").streaming_content).decode()
     [_, row] = csv.reader(exported.splitlines())
     assert [json.loads(cell) for cell in row[-2:]] == [{"account": {"zdr": True, "region": ["eu"]}}, EU]
