@@ -143,6 +143,7 @@ def _executed(table: str, sql: str) -> Change:
 LOAD = "billing/ledger/test_under_load.py"
 ADMISSION = "completions/charging/test_admission.py"
 BATCH = "completions/charging/test_batch.py"
+DEMANDS = "completions/catalog/test_data_demands.py"
 GROUP = "gateway_project/db/test_group_commit.py"
 
 mutant(
@@ -396,6 +397,41 @@ mutant(
     "A request that was admitted by a commit whose answer was lost is admitted again.",
     code("completions.charging.admission:AdmissionRequest.apply", "if self.completion_id in rows.holds:", "if False:"),
     f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[admission]",
+)
+mutant(
+    "an_accounts_demand_about_data_is_not_read",
+    "What an account demands about data holds for none of its requests.",
+    code("completions.catalog.data_demands:in_force", '("account", account)', '("account", None)'),
+    f"{DEMANDS}::test_each_demand_holds_for_itself",
+    dangerous=True,
+)
+mutant(
+    "what_is_unknown_is_taken_for_a_promise",
+    "A route of which nothing is known gets data that nobody may train on.",
+    code("completions.catalog.data_demands:Demand.unmet", "promise.trains is not False", "promise.trains is True"),
+    f"{DEMANDS}::test_what_is_not_known_meets_no_demand[unknown1]",
+    dangerous=True,
+)
+mutant(
+    "a_retention_that_is_unknown_is_none",
+    "A route that does not say how long it keeps data gets what nobody may keep.",
+    code("completions.catalog.data_demands:Demand.unmet", "promise.retention_days != 0", "bool(promise.retention_days)"),
+    f"{DEMANDS}::test_what_is_not_known_meets_no_demand[unknown0]",
+    dangerous=True,
+)
+mutant(
+    "demands_about_data_are_joined_by_or",
+    "A route serves that meets one of several demands.",
+    code("completions.catalog.data_demands:narrow", "not any(demand.unmet", "not all(demand.unmet"),
+    f"{DEMANDS}::test_each_demand_holds_for_itself",
+    dangerous=True,
+)
+mutant(
+    "a_reply_is_kept_against_zdr",
+    "The reply to a request that demands zdr is stored for retries.",
+    code("completions.relay.running:Running.__post_init__", "not self.admitted.keeps_nothing", "True"),
+    f"{DEMANDS}::test_with_zdr_the_reply_is_not_kept_for_retries",
+    dangerous=True,
 )
 mutant(
     "a_lost_commit_is_not_looked_for",

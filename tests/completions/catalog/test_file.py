@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from completions import chat
 from completions.catalog import file as catalog_file
 from completions.catalog import lookup
+from completions.chat import Promise
 from completions.models import Category, LanguageModel, Price, Provider, ProviderPrice, Route
 from completions.pricing import meters
 from gateway_project.db import pool
@@ -102,6 +103,18 @@ def routes() -> list[tuple]:
 
 
 # --- Rows -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_says_how_providers_and_routes_treat_data_and_a_file_without_it_takes_that_back(load):
+    promising = VALID.replace("[providers.openai]", '[providers.openai]\nretention_days = 30\ntrains = false\nregion = "us"')
+    load(promising.replace('provider = "openai", upstream_model', 'provider = "openai", region = "eu", upstream_model', 1))
+    provider = Provider.objects.get(pk="openai")
+    assert (provider.retention_days, provider.trains, provider.region) == (30, False, "us")
+    [route] = Route.objects.filter(region="eu")
+    assert (route.retention_days, route.trains) == (None, None)
+    assert route.promise == Promise(30, False, "eu")
+    load(VALID)
+    assert Route.objects.get(pk=route.pk).promise == Promise()
 
 
 def test_a_file_creates_exactly_its_rows(load):
@@ -519,6 +532,16 @@ REFUSED = {
         "http://b\u00fccher.example",
         f"{SHED} base_url: must have a host of ASCII letters",
     ),
+    "retention below zero": (SHED, f"{SHED}\nretention_days = -1", f"{SHED} retention_days: -1 is not between 0 and 36500"),
+    "retention in words": (
+        SHED,
+        f'{SHED}\nretention_days = "none"',
+        f"{SHED} retention_days: must be a whole number, not text",
+    ),
+    "training in words": (SHED, f'{SHED}\ntrains = "no"', f"{SHED} trains: must be true or false, not text"),
+    "a region in capitals": (SHED, f'{SHED}\nregion = "EU"', f"{SHED} region: 'EU' is neither two lower-case letters"),
+    "a region of a cloud": (SHED, f'{SHED}\nregion = "eu-west-1"', f"{SHED} region: 'eu-west-1' is neither two"),
+    "trained on and not kept": (SHED, f"{SHED}\nretention_days = 0\ntrains = true", "trains = true contradicts retention_days"),
     "base_url of echo": ('kind = "openai"', 'kind = "echo"', f"{SHED} base_url: is not known here"),
     "a key for the name of a variable": (SHED, f'{SHED}\napi_key_env = "sk-abc"', f"{SHED} api_key_env: must be the name"),
     "our own secret": (SHED, f'{SHED}\napi_key_env = "GATEWAY_SECRET_KEY"', f"{SHED} api_key_env: names a secret of"),

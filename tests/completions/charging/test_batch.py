@@ -128,6 +128,19 @@ def test_admission_waits_for_a_locked_key_and_sees_its_revocation(threads, alice
     assert not Hold.objects.exists()
 
 
+@pytest.mark.parametrize("owner", ["key", "account"])
+def test_admission_waits_for_a_locked_row_and_sees_its_demand_about_data(threads, alice, owner):
+    key, secret = factories.make_key(alice)
+    with transaction.atomic():
+        row = ApiKey.objects.filter(pk=key.pk) if owner == "key" else Account.objects.filter(pk=alice.pk)
+        row.update(data_regions=["eu"])
+        asking = begin(threads, lambda: ask(secret))
+        until(lambda: asking.done() or somebody_waits())
+    error = chat.assert_error(asking.result(), 404, "data_demand_unmet", "model")
+    assert error["demands"] == {owner: {"region": ["eu"]}}
+    assert not Hold.objects.exists()
+
+
 @pytest.mark.parametrize("act", ["pause", "rotate"])
 def test_admission_waits_for_a_key_that_is_paused_or_rotated_and_refuses_it(threads, alice, act):
     key, secret = factories.make_key(alice)
