@@ -418,3 +418,11 @@ def test_the_pages_are_shown_while_the_database_is_unavailable(catalog):
     assert with_the_database_unavailable(lambda: listed(maker="Acme")) == ["acme/large", "acme/small"]
     forget()
     assert with_the_database_unavailable(lambda: get("/models")).status_code == 503
+
+
+def test_the_page_of_a_model_says_what_providers_promise_about_data(catalog):
+    Provider.objects.filter(pk="echo").update(retention_days=30, trains=False, region="us")
+    assert "Kept for 30 days, not trained on, processed in us" in get("/models/acme/large").content.decode()
+    Provider.objects.filter(pk="echo").update(retention_days=None, trains=None, region="")
+    forget()
+    assert "trained on" not in get("/models/acme/large").content.decode()
