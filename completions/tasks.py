@@ -71,7 +71,7 @@ def sync_catalog() -> int:
 
 @periodic(retries=20)  # its next turn is a day later
 def import_bills() -> int:
-    """Import what is new in GATEWAY_BILLS_DIR, and compare the days of the last months anew. Return how many bills are new."""
+    """Import what is new in GATEWAY_BILLS_DIR, and compare the days of the last month anew. Return how many bills are new."""
     imported = importing.run_directory()
     comparison.compare_recent()
     return imported

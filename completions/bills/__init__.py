@@ -2,7 +2,7 @@
 
 May import ``statistics``, ``models`` and ``pricing``. (``billing.payments.reconciliation`` compares our customers' payments.)
 
-- ``formats``     the table of exports: which column says what. Data
+- ``formats``     the table of exports, ``formats.toml``: which column says what
 - ``files``       packed and encoded files as rows, in bounded memory
 - ``reading``     a row as what it charges for, or why it is left out
 - ``names``       which model a name on a bill stands for

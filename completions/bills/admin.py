@@ -83,7 +83,7 @@ class BillComparisonAdmin(ReadOnlyAdmin):
 class UploadForm(forms.Form):
     provider = forms.ModelChoiceField(Provider.objects.order_by("pk"))
     file = forms.FileField(
-        help_text="CSV or JSON, also in gzip or zip. Import larger files with the command import_bill.",
+        help_text="CSV or JSON, also in gzip or zip, up to 2.5 MB. Import larger files with the command import_bill.",
         widget=forms.FileInput(attrs={"accept": ".csv,.json,.gz,.zip"}),
     )
 
@@ -170,8 +170,8 @@ class BilledModelAdmin(RecordedAdmin):
 
     def save_model(self, request: HttpRequest, obj: BilledModel, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        comparison.compare_days(obj.provider, comparison.days_with(obj.provider, obj.name))
+        comparison.compare_name(obj)
 
     def delete_model(self, request: HttpRequest, obj: BilledModel) -> None:
         super().delete_model(request, obj)
-        comparison.compare_days(obj.provider, comparison.days_with(obj.provider, obj.name))
+        comparison.compare_name(obj)

@@ -13,13 +13,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Sum
 
 from completions.bills import names
 from completions.bills.formats import FORMATS
 from completions.bills.reading import EXACT
-from completions.models import Bill, BillComparison, BillDay, BillLine, Completion, Provider, ProviderDay
+from completions.models import Bill, BillComparison, BillDay, BilledModel, BillLine, Completion, Provider, ProviderDay
 from completions.statistics import margins
 from gateway_project.db import cell, everywhere, pool
 
@@ -31,7 +32,7 @@ REASONS = {
     "price": "the provider's price changed",
     "rounding": "rounded costs",
 }
-_RECENT_DAYS = 62
+_RECENT_DAYS = 31  # less than details of completions are kept: later they explain nothing
 _LONGEST_TIME = timedelta(hours=2)  # of a completion that began on the day before
 _REQUESTS_TIME = timedelta(days=1)  # by which clocks, and the times of bills, may differ
 _CHUNK = 1_000
@@ -61,7 +62,7 @@ def compare_days(provider: Provider, days: Iterable[date]) -> None:
 
 
 def compare_recent() -> int:
-    """Compare the days of the last two months anew: prices and names may have been corrected. Return how many days."""
+    """Compare the days of the last month anew: prices and names may have been corrected. Return how many days."""
     since, number = pool.database_time().date() - timedelta(days=_RECENT_DAYS), 0
     for provider in Provider.objects.filter(pk__in=Bill.objects.values("provider")):
         days = BillDay.objects.filter(bill__provider=provider, day__gte=since).values_list("day", flat=True).distinct()
@@ -70,9 +71,10 @@ def compare_recent() -> int:
     return number
 
 
-def days_with(provider: Provider, name: str) -> list[date]:
-    """Return the days on which bills have a name."""
-    return list(BillLine.objects.filter(bill__provider=provider, name=name).values_list("day", flat=True).distinct())
+def compare_name(said: BilledModel) -> None:
+    """Compare the last days on which bills have a name anew."""
+    days = BillLine.objects.filter(bill__provider=said.provider, name=said.name).values_list("day", flat=True)
+    compare_days(said.provider, list(days.order_by("-day").distinct()[:_RECENT_DAYS]))
 
 
 def difference(row: BillComparison) -> Decimal | None:
@@ -150,9 +152,10 @@ def _expect(provider: Provider, day: date, shift: int) -> dict[str, list[int]]:
 
 
 def _read_bill(provider: Provider, day: date, bill: Bill, found: dict[str, _Found]) -> None:
-    resolve = names.resolver(provider, list(found))
+    resolve, kept_days = names.resolver(provider, list(found)), settings.RETENTION_DETAIL_DAYS
+    are_kept = kept_days is None or day > pool.database_time().date() - timedelta(days=kept_days)
     for line, model_id in _with_models(BillLine.objects.filter(bill=bill, day=day).order_by("pk"), day, provider):
-        finding = _Finding.UNKNOWN_REQUEST if line.request_id and not model_id else ""
+        finding = _Finding.UNKNOWN_REQUEST if line.request_id and are_kept and not model_id else ""
         model_id = model_id or ("" if finding else resolve(line.name))
         name = f"{line.name[:270]}, unknown requests" if finding else model_id or line.name
         each = found[name]

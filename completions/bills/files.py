@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import IO, Any
 
 UNPACKED_BYTES_MAX = 50_000_000_000  # of all files of a bill
-UPLOADED_BYTES_MAX = 20_000_000  # unpacked, of an upload: a web process reads it
+UPLOADED_BYTES_MAX = 10_000_000  # unpacked, of an upload: a web process reads it
 _JSON_BYTES_MAX = 50_000_000  # pages are read whole
 _LINE_CHARACTERS_MAX = 1_000_000
 _PIECE_BYTES = 1_000_000

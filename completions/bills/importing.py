@@ -25,7 +25,7 @@ logger = logging.getLogger("gateway.bills")
 
 SUMS_MAX = 20_000  # in memory
 _SAMPLES = 5  # of each kind of lines that are left out
-_PAUSE_LINES = 500
+_PAUSE_LINES = 200
 _BROKEN_TIME = timedelta(hours=12)  # no import takes as long
 _DAYS_MAX = 800
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
 from completions.bills.files import Refused, Row
-from completions.bills.formats import FORMATS, Columns, Format
+from completions.bills.formats import FORMATS, Format
 from completions.models.bills import DECIMALS_MAX
 from gateway_project.text import ascii_numbers
 
@@ -89,8 +89,11 @@ def _model(form: Format, row: Row) -> str:
     return next((next(filter(None, match.groups())).strip() for match in found if match), "")
 
 
-def _first(row: Row, columns: Columns) -> str:
-    return next((" ".join(row[column].split()) for column in columns if row.get(column, "").strip()), "")
+def _first(row: Row, columns: list[str]) -> str:
+    for column in columns:
+        if text := " ".join(row.get(column, "").split()):
+            return text
+    return ""
 
 
 def _cost(text: str, dollars: Decimal) -> Decimal:

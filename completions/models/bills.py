@@ -104,7 +104,7 @@ class BillComparison(models.Model):
 
     class Finding(models.TextChoices):
         UNKNOWN_MODEL = "unknown_model", "unknown model: say what the name stands for"
-        UNKNOWN_REQUEST = "unknown_request", "requests that the gateway did not send, or not with this key"
+        UNKNOWN_REQUEST = "unknown_request", "no completion has these requests: failed attempts, or others with the key"
         NO_PRICE = "no_price", "the catalog has no price of the provider"
         NOT_BILLED = "not_billed", "not in the bill"
         NOT_USED = "not_used", "billed without a completion"

@@ -31,7 +31,7 @@ logger = logging.getLogger("gateway.providers")
 _MESSAGE_CHARACTERS_MAX = 300
 _READ_CHARACTERS_MAX = 2_000  # of a message, to find its first printable ones
 _PARAM = re.compile(r"[A-Za-z_][\w.\[\]-]{0,99}", re.ASCII)  # the path of a field
-_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "x-generation-id")
 _CLOCK_MINUTES = 3  # wrong by this much is worth a word: clouds allow five, or less
 _REQUEST_ID = re.compile(r"[!-~]{1,100}")
 

@@ -171,6 +171,12 @@ def test_requests_that_are_not_ours_are_found(used: LanguageModel, alice: Accoun
     assert (row.name, row.unexplained_usd, row.expected_nanos) == ("demo/echo, unknown requests", Decimal("0.75"), None)
 
 
+def test_requests_whose_details_are_archived_count_for_their_model(used: LanguageModel, settings: Any) -> None:
+    settings.RETENTION_DETAIL_DAYS = 35
+    written.run(f"{GENERATIONS}gen-1,{DAY}T12:00:00Z,1.0000000000,demo/echo\n".encode())
+    assert (written.only().name, *told()) == ("demo/echo", 0, {}, "")
+
+
 def test_days_are_in_utc(used: LanguageModel) -> None:
     text = f"{GENERATIONS}gen-1,{DAY}T23:30:00-01:00,1,demo/echo\n"
     written.run(text.encode())

@@ -1,15 +1,17 @@
 """Each export is read as its provider says: what charges for models, to the last digit, and what is left out."""
 
+import re
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
-from completions.bills import importing
+from completions.bills import admin, importing, reading
 from completions.bills.files import Refused
 from completions.bills.formats import FORMATS
-from completions.models import Bill, BillDay, BillLine
+from completions.models import Bill, BillComparison, BillDay, BillLine
 from tests import factories
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -126,3 +128,30 @@ def test_an_unknown_shape_is_refused_by_what_it_lacks(db: None, tmp_path: Any, h
         importing.run_paths(factories.make_provider(), [path])
     assert said in str(refusal.value)
     assert not Bill.objects.exists()
+
+
+def test_the_documentation_asks_for_what_is_read() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "operating" / "bills.md").read_text()
+    told = set(re.findall(r"AS (\w+)", page)) | set(re.findall(r"\b(usage_start_time|cost|currency|cost_type)\b", page))
+    assert reading.recognize(told).title == "Google Cloud billing export"
+    makers = set(re.findall(r"^\| (\w+)(?: Cloud)? \| [^|]+ \|$", page.partition("## Import")[0], re.MULTILINE)) - {"Provider"}
+    assert makers == {form.title.split()[0] for form in FORMATS}
+    assert "up to 2.5 MB" in page
+    assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE >= 2_500_000 + 1_000
+    assert "up to 2.5 MB" in str(admin.UploadForm.base_fields["file"].help_text)
+
+
+def test_each_finding_has_an_advice() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "operating" / "bills.md").read_text()
+    advised = {
+        "unknown model": "unknown_model",
+        "no completion has these requests": "unknown_request",
+        "no price of the provider": "no_price",
+        "another price": "other_price",
+        "other tokens": "other_tokens",
+        "billed without a completion": "not_used",
+        "not in the bill": "not_billed",
+        "early": "early",
+    }
+    assert all(words in page for words in advised)
+    assert set(BillComparison.Finding.values) == set(advised.values())

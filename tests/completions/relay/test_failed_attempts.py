@@ -35,6 +35,12 @@ def test_a_completion_keeps_the_request_id_of_its_provider(api, large, upstream,
     assert Completion.objects.get().provider_request_id == "req_second"
 
 
+def test_the_id_of_a_generation_is_that_of_openrouters_bills(api, large, upstream):
+    upstream.will(served(request_id="gen-1", header="x-generation-id"))
+    assert ask(api).status_code == 200
+    assert Completion.objects.get().provider_request_id == "gen-1"
+
+
 @pytest.mark.parametrize("sent", ["a" * 101, "two words", "é", ""])
 def test_an_id_of_a_provider_that_cannot_be_kept_is_left_out(api, large, upstream, sent):
     upstream.will(served(request_id=sent))
@@ -48,11 +54,11 @@ def test_a_refused_completion_keeps_the_request_id_of_the_refusal(api, large, up
     assert Completion.objects.get().provider_request_id == "req_refused"
 
 
-def served(is_streamed=False, *, request_id):
+def served(is_streamed=False, *, request_id, header="request-id"):
     """Return a script of a reply with an id in its head."""
     head, *rest = streamed("Hello") if is_streamed else whole()
     start, end = head.split(b"\r\n", 1)
-    return [start + f"\r\nrequest-id: {request_id}\r\n".encode() + end, *rest]
+    return [start + f"\r\n{header}: {request_id}\r\n".encode() + end, *rest]
 
 
 @STREAMED
