@@ -83,7 +83,7 @@ class BillComparisonAdmin(ReadOnlyAdmin):
 class UploadForm(forms.Form):
     provider = forms.ModelChoiceField(Provider.objects.order_by("pk"))
     file = forms.FileField(
-        help_text="CSV or JSON, also in gzip or zip, up to 2.5 MB. Import larger files with the command import_bill.",
+        help_text="CSV or JSON, also in gzip or zip, up to 2.4 MB. Import larger files with the command import_bill.",
         widget=forms.FileInput(attrs={"accept": ".csv,.json,.gz,.zip"}),
     )
 

@@ -136,9 +136,9 @@ def test_the_documentation_asks_for_what_is_read() -> None:
     assert reading.recognize(told).title == "Google Cloud billing export"
     makers = set(re.findall(r"^\| (\w+)(?: Cloud)? \| [^|]+ \|$", page.partition("## Import")[0], re.MULTILINE)) - {"Provider"}
     assert makers == {form.title.split()[0] for form in FORMATS}
-    assert "up to 2.5 MB" in page
-    assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE >= 2_500_000 + 1_000
-    assert "up to 2.5 MB" in str(admin.UploadForm.base_fields["file"].help_text)
+    assert "up to 2.4 MB" in page
+    assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE >= 2_400_000 + 1_000
+    assert "up to 2.4 MB" in str(admin.UploadForm.base_fields["file"].help_text)
 
 
 def test_each_finding_has_an_advice() -> None:
