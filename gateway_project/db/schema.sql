@@ -4217,6 +4217,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0029_bills_of_providers', now()),
 	('completions', '0030_staff_read_bills', now()),
 	('completions', '0031_own_keys', now()),
+	('completions', '0032_unknown_requests_may_have_failed', now()),
 	('contenttypes', '0001_initial', now()),
 	('contenttypes', '0002_remove_content_type_name', now()),
 	('keys', '0001_initial', now()),

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("completions", "0030_staff_read_bills"),
+        ("completions", "0031_own_keys"),
     ]
 
     operations = [
