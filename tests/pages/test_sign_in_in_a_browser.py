@@ -59,7 +59,7 @@ def test_staff_set_up_a_passkey_and_sign_in_with_it_alone(open_page, scheme):
     page.get_by_text("Save these codes now").wait_for()
     browser.look(page, f"recovery-codes-{scheme}")
     page.goto("/accounts/2fa/")
-    page.get_by_text("no password needed").wait_for()
+    page.get_by_text("No password needed").wait_for()
     browser.look(page, f"second-factors-{scheme}")
     page.goto("/accounts/sessions/")
     browser.look(page, f"sessions-{scheme}")

@@ -241,7 +241,7 @@ def test_a_closed_account_is_shown_as_with_a_password(provider, owner, alice):  
 def test_a_sign_in_appears_in_the_list_of_sessions_and_makes_the_device_known(provider, owner):  # noqa: F811
     connect(provider, owner)
     go(provider, client := Client())
-    assert "this one" in client.get("/accounts/sessions/").content.decode()
+    assert "This one" in client.get("/accounts/sessions/").content.decode()
     assert "device" in client.cookies
 
 
