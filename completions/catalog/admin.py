@@ -171,6 +171,7 @@ class PriceInline(PricesInDollars, admin.TabularInline):
 class RouteInline(admin.TabularInline):
     formfield_overrides = number_fields.OF_COLUMNS
     model = Route
+    exclude = ("retention_days", "trains", "region")  # on the route's own page: the table is wide enough
     form = RouteForm
     extra = 0
 
