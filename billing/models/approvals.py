@@ -141,6 +141,7 @@ class SecondFactorRequest(AccountAct):
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
+        verbose_name = "lost phone"
         default_permissions = ("view",)
         permissions = [("remove_second_factor", "Can approve the removal of somebody's two-factor authentication")]
         constraints = [

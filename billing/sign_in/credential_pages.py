@@ -174,6 +174,12 @@ class NewPasswordForm(PasswordChangeForm):
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._request = request
+        self.fields["old_password"].label = "Current password"
+        self.fields["new_password1"].help_text = (
+            "12 to 128 characters of any kind. A sentence works well. Not a common password."
+            " Not close to your email address or the name of this service."
+        )
+        self.fields["new_password2"].label, self.fields["new_password2"].help_text = "New password again", ""
 
     def clean_old_password(self) -> str:
         old_password: str = self.cleaned_data["old_password"]

@@ -67,3 +67,10 @@ def test_a_phone_opens_and_closes_it_with_the_keyboard_and_without_scripts(open_
     link.click()
     page.wait_for_url("**/admin/billing/account/")
     expect(link).to_be_hidden()
+
+
+def test_lost_phones_have_one_name_in_the_rail_the_panel_and_the_list(superuser):  # noqa: F811
+    names = re.findall(r">([^<>]+)</a>", rail(superuser))
+    assert "Lost phones" in names
+    assert "Lost phones" in home(superuser).replace(rail(superuser), "")
+    assert "<h1>Lost phones</h1>" in superuser.get("/admin/billing/secondfactorrequest/").content.decode()

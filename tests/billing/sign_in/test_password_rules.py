@@ -57,3 +57,12 @@ def test_the_rules_stand_on_the_page(owner):  # noqa: F811
     text = owner.get("/dashboard/password/").content.decode()
     assert "12 to 128 characters of any kind." in text
     assert "Not close to your email address or the name of this service." in text
+
+
+def test_the_page_says_the_rules_once_in_plain_words(owner):  # noqa: F811
+    page = owner.get("/dashboard/password/").content.decode()
+    for label in ("Current password", "New password", "New password again"):
+        assert f">{label}</label>" in page
+    assert page.count("12 to 128 characters") == 1
+    assert "personal information" not in page
+    assert "Your other browsers are signed out." in page
