@@ -13,6 +13,10 @@ TABLES = {
     "overcharge": "SELECT account_id, metadata ->> 'completionId' AS completion_id, reference, amount_nanos AS returned_nanos"
     " FROM billing_ledgerentry WHERE NOT (type = 'USAGE_DEBIT') AND reference LIKE 'overcharge:%%'"
     " AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)",
+    "run": "SELECT keys_run.*, account_id FROM keys_run JOIN key ON key.id = key_id",
+    "budget_month": """
+        SELECT counted.*, account_id FROM keys_budgetmonth AS counted JOIN keys_budget ON keys_budget.id = budget_id
+        WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid""",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "usage": "SELECT * FROM completions_usagehour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "label": """
@@ -35,6 +39,11 @@ DAY_TABLES = {
     "completion": """
         SELECT * FROM completions_completion WHERE id >= %(since_id)s AND id < %(until_id)s
         UNION ALL SELECT * FROM completions_completion WHERE id = ANY(%(late_ids)s)""",
+    "run": """SELECT keys_run.*, keys_apikey.account_id FROM keys_run JOIN keys_apikey ON keys_apikey.id = key_id
+        WHERE (key_id, keys_run.name) IN (SELECT key_id, run FROM completion WHERE run IS NOT NULL)""",
+    "budget_month": """
+        SELECT counted.*, account_id FROM keys_budgetmonth AS counted JOIN keys_budget ON keys_budget.id = budget_id
+        WHERE month < %(until)s AND month > %(since)s::date - 31""",
     "usage": """
         SELECT usage.* FROM span JOIN completions_usagehour AS usage ON usage.account_id = span.account_id
             AND hour >= %(since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'""",
@@ -79,6 +88,27 @@ CHARGES = SharedQuery(
         ON band.price_id = completion.price_id AND {rates_sql.is_in_band("prompt_tokens", _TIER)}
     LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
     LEFT JOIN booked AS entry ON entry.reference = completion.id
+    """,  # noqa: S608  constants of this code
+    Reach.DAYS,
+)
+
+# What a completion takes from its run, or a monthly budget.
+_TAKEN = "CASE state WHEN 'HELD' THEN amount_nanos ELSE coalesce(settled_nanos, 0) - coalesce(returned_nanos, 0) END"
+_TOTALS = f"""coalesce(sum({_TAKEN}) FILTER (WHERE state <> 'HELD') {{over}}, 0) AS sum_spent_nanos,
+    coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD') {{over}}, 0) AS sum_held_nanos"""
+# Months whose details are there, once for each completion that counts on them, in turn, and at least once.
+MONTHS = SharedQuery(
+    f"""
+    SELECT counted.account_id, budget_id, month, spent_nanos, counted.held_nanos, used.id AS completion_id, amount_nanos,
+        (used.budgets ->> budget_id)::bigint AS stop_nanos, {_TOTALS.format(over="OVER (PARTITION BY budget_id, month)")},
+        sum({_TAKEN}) OVER in_turn - {_TAKEN} AS before_nanos, row_number() OVER in_turn AS number
+    FROM budget_month AS counted LEFT JOIN (
+        completions_completion AS used JOIN billing_hold ON billing_hold.reference = used.id
+        LEFT JOIN overcharge ON overcharge.completion_id = used.id
+    ) ON used.account_id = counted.account_id AND used.budgets ? budget_id
+        AND spending_day >= month AND spending_day < (month + interval '1 month')::date
+    WHERE month >= %(kept_since)s
+    WINDOW in_turn AS (PARTITION BY budget_id, month ORDER BY used.created_at, used.id ROWS UNBOUNDED PRECEDING)
     """,  # noqa: S608  constants of this code
     Reach.DAYS,
 )
@@ -225,6 +255,49 @@ INVARIANTS = [
             GROUP BY key_id, spending_day
         ) AS used USING (key_id, day)
         WHERE says IS DISTINCT FROM sums
+        """,
+        reach=Reach.DAYS,
+    ),
+    Invariant(
+        "runs_are_the_sum_of_their_completions",
+        "What an agent's run spent and holds is the sum over its completions, until they are archived, and within its budget.",
+        f"""
+        SELECT run.account_id, run.key_id, run.name, budget_nanos, spent_nanos, run.held_nanos, sum_spent_nanos, sum_held_nanos
+        FROM run CROSS JOIN LATERAL (
+            SELECT {_TOTALS.format(over="")} FROM completions_completion AS used JOIN billing_hold ON reference = used.id
+            LEFT JOIN overcharge ON overcharge.completion_id = used.id WHERE (used.key_id, used.run) = (run.key_id, run.name)
+        ) AS sums
+        WHERE spent_nanos + run.held_nanos > budget_nanos
+            OR created_at >= %(kept_since)s AND (spent_nanos, run.held_nanos) <> (sum_spent_nanos, sum_held_nanos)
+        """,  # noqa: S608  constants of this code
+        reach=Reach.DAYS,
+    ),
+    MONTHS.invariant(
+        "budgets_are_the_sum_of_their_completions",
+        "What was spent and is held of a budget in a month is the sum over the completions that count on it.",
+        shows="account_id, budget_id, month, spent_nanos, held_nanos, sum_spent_nanos, sum_held_nanos",
+        breaks="number = 1 AND (spent_nanos, held_nanos) <> (sum_spent_nanos, sum_held_nanos)",
+    ),
+    # In the order of admission, as for limits below. What is not asked whether it fits, such as a correction, has no stop.
+    MONTHS.invariant(
+        "admissions_fit_their_budgets",
+        "A completion's hold, and the cost of those before it in the month, fit the monthly budgets that stopped then.",
+        shows="account_id, budget_id, month, completion_id, stop_nanos, amount_nanos, before_nanos",
+        breaks="amount_nanos > 0 AND before_nanos + amount_nanos > stop_nanos",
+    ),
+    Invariant(
+        "completions_count_on_what_there_is",
+        "A completion's run is one of its key, with the same budget, and its monthly budgets are its account's.",
+        """
+        SELECT completion.account_id, completion.id AS completion_id, run, budgets FROM completion
+        WHERE run IS NOT NULL AND NOT EXISTS (
+            SELECT FROM keys_run WHERE (key_id, name, budget_nanos) = (completion.key_id, run, run_budget_nanos)
+        ) OR budgets IS NOT NULL AND EXISTS (
+            SELECT FROM jsonb_object_keys(budgets) AS named
+            LEFT JOIN keys_budget AS budget ON budget.id = named AND budget.account_id = completion.account_id
+            LEFT JOIN keys_budgetmonth ON budget_id = budget.id AND month = date_trunc('month', spending_day::timestamp)::date
+            WHERE budget_id IS NULL
+        )
         """,
         reach=Reach.DAYS,
     ),

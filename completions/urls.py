@@ -7,6 +7,7 @@ from completions.inbound.model_lists.views import ModelListView, ModelView
 from completions.inbound.openrouter.views import GenerationView, KeyView
 from completions.inbound.responses.stored_views import CancelledResponseView, InputItemsView, StoredResponseView
 from completions.inbound.responses.views import CompactionView, InputTokensView, ResponseQuoteView, ResponsesView
+from completions.inbound.runs import RunView
 from completions.inbound.usage_export import UsageExportView
 
 urlpatterns = [
@@ -28,6 +29,7 @@ urlpatterns = [
     path("responses/<str:response_id>", StoredResponseView.as_view()),
     path("responses/<str:response_id>/cancel", CancelledResponseView.as_view()),
     path("responses/<str:response_id>/input_items", InputItemsView.as_view()),
+    path("runs/<str:run_id>", RunView.as_view()),
     path("usage", views.UsageView.as_view()),
     path("usage/export", UsageExportView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),

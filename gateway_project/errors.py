@@ -206,12 +206,14 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class MoneyRefused(ApiError):
-    """The funds of the account, or what the key may spend, do not pay for the request: ``limit_source`` is one of the two.
+    """The funds of the account, or what may be spent, do not pay for it: ``limit_source`` is account, key, run or budget.
 
-    ``held_nanos`` are held of it by running requests; of a key those that count from ``first_day`` on.
+    ``held_nanos`` are held of it by running requests; of a key those that count from ``first_day`` on; of a run or a budget
+    those that count on ``counted_id``.
     """
 
     limit_source = "account"
+    counted_id = ""
     description = "The account's credits or the key's limit did not pay for it"
     advice = "Add credit, raise the key's limit, or send a smaller max_tokens."
 
@@ -244,6 +246,13 @@ class SpendingLimitReached(InsufficientQuota):
     limit_source = "key"
     description = "The key's spending limit"
     advice = "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens."
+
+
+class BudgetExceeded(InsufficientQuota):
+    code = "budget_exceeded"
+    limit_source = "run"
+    description = "The budget of the run or of the month, or the run's deadline"
+    advice = "Begin another run with a budget of its own, or have the monthly budget raised. A smaller max_tokens may fit."
 
 
 class RateLimitExceeded(ApiError):

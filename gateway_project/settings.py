@@ -70,6 +70,7 @@ CORS_EXPOSE_HEADERS = (
     *("idempotent-replayed", "idempotent-stored"),
     *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost", "max-cost", "max-tokens", "ranking")),
     *(f"x-gateway-{fact}" for fact in ("failed-providers", "finish-reason", "ignored-fields")),
+    *("x-gateway-run", "x-gateway-run-budget", "x-gateway-run-left", "x-gateway-run-deadline"),
     *(f"x-ratelimit-{fact}-{what}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
     *(f"x-ratelimit-{fact}-concurrent" for fact in ("limit", "remaining")),
     *(f"anthropic-ratelimit-{what}-{fact}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),

@@ -4,11 +4,12 @@ Owns keys with their secrets, authentication, spending limits, limits per minute
 May import ``billing`` and ``gateway_project``. In reading order:
 
 - ``spending_limit``     an amount, a type and a period: what is a limit, when it resets, how it is said
-- ``models``             ApiKey; FormerSecret, of before a rotation; SpendingDay, what a key spent on one UTC day
+- ``models``             ApiKey; FormerSecret, of before a rotation; SpendingDay, what a key spent on one UTC day; Run, Budget
 - ``secret``             the format of a secret: mint, parse, digest, compare; pure
 - ``authentication``     ``Authorization: Bearer`` -> caller, or account and key; caches whose key it is, never its status
 - ``locks``              row locks of keys, taken after those of their accounts
 - ``limits``             money per period, requests and tokens per minute, requests in flight: decide, count, report
+- ``budgets``            what the requests of a run may spend together, and an account, a tag or a member in a month
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifetimes``          for how long keys work at most
 - ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it

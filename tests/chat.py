@@ -8,10 +8,10 @@ from rest_framework.test import APIClient
 
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, BudgetMonth, Run, SpendingDay
 
 PATH = "/v1/chat/completions"
-WRITTEN: tuple[Any, ...] = (LedgerEntry, Hold, Completion, SpendingDay, Account, ApiKey)
+WRITTEN: tuple[Any, ...] = (LedgerEntry, Hold, Completion, SpendingDay, Account, ApiKey, Run, BudgetMonth)
 
 
 def body(**fields: Any) -> bytes:
@@ -60,9 +60,11 @@ def assert_error(reply: Any, status: int, code: str, param: str | None = None) -
     error = reply.json()["error"]
     further = set(error) - {"message", "type", "code", "param"}
     of_money = {"limit_source", "held", "held_since"} if "limit_source" in error else set()
+    if (source := error.get("limit_source")) in ("run", "budget"):
+        of_money |= {f"{source}_id", "budget", "left"}
     of_code = {"model_not_found": {"reason"}, "data_demand_unmet": {"demands", "routes"}}
     assert further - {"resets_at"} == of_code.get(code, of_money)
-    assert "limit_source" in error or code != "insufficient_quota"
+    assert "limit_source" in error or code not in ("insufficient_quota", "budget_exceeded")
     assert error["message"].endswith((".", "?")), error["message"]
     assert not error["message"].endswith(".."), error["message"]
     assert (error["code"], error["param"]) == (code, param)

@@ -409,6 +409,7 @@ def test_the_error_codes_are_exactly_the_documented_ones():
         "invalid_request_error",
         "rate_limit_exceeded",
         "insufficient_quota",
+        "budget_exceeded",
         "request_in_progress",
         "reply_unreadable",
         "previous_response_not_found",

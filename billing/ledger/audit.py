@@ -74,6 +74,7 @@ class Scope:
             "usage_since": max(since, kept.usage_since),
             "labels_since": max(details_since, kept.usage_since),
             "provided_since": max(details_since, kept.provided_since),
+            "kept_since": kept.details_since,
             "kept_id": identifiers.least_completion_id(kept.details_since),
             "since_id": identifiers.least_completion_id(since, earlier=_LONGEST_TIME),
             "until_id": identifiers.least_completion_id(until),

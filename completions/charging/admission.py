@@ -9,14 +9,17 @@ providers cannot do. Clients may rely on the order here, which ``tests/test_erro
    (a stored Idempotency-Key                         the first reply; 400 or 409 where there is none to repeat)
 3. requests per minute, tokens per minute,
    requests in flight, work left unpaid              429 rate_limit_exceeded
-4. the key's spending limit                          429 when only tied up, 402 insufficient_quota
-5. the account's funds                               likewise
+4. the deadline of the run                           402 budget_exceeded
+5. the key's spending limit                          429 when only tied up, 402 insufficient_quota
+6. the run's budget, monthly budgets that stop       likewise, 402 budget_exceeded
+7. the account's funds                               like 5
 
 A refusal writes nothing. An admission is committed before any provider is asked, and no database connection is held while a
 provider replies. The commit does not wait for the disk: no money has moved yet, and a crash of the database ends the relay's
 request, too.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -41,6 +44,10 @@ from gateway_project import errors, identifiers
 from gateway_project.db import cell, pool
 from gateway_project.monitoring.steps import step
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, read_key, require_active
+from keys.budgets import runs
+from keys.budgets.monthly import MonthState
+from keys.budgets.runs import AskedRun, RunState
+from keys.budgets.shared import SharedBudget
 from keys.limits import rate_limits, reads, refusal_cache, requests_in_flight, spending
 from keys.limits.refusal_cache import AdmissionDemand
 from keys.limits.spending import SpendingWindow
@@ -65,6 +72,7 @@ class Admitted(msgspec.Struct, frozen=True):
     admitted_offers: tuple[AdmittedOffer, ...]
     headers: dict[str, str]
     idempotency_key: IdempotencyKey | None = None
+    run: RunState | None = None  # once it holds its money
     is_new_account: bool = False  # it has never paid
     keeps_responses: bool = False  # as its account says
     keeps_nothing: bool = False  # of prompt and reply, because zdr is demanded
@@ -117,6 +125,7 @@ def prepare(
     idempotency_key: IdempotencyKey | None = None,
     *,
     request_id: str | None = None,
+    run: AskedRun | None = None,
 ) -> "AdmissionRequest":
     """Return what ``admit`` takes. The first offer is the requested one, the others are fallbacks.
 
@@ -126,7 +135,8 @@ def prepare(
     # These count against tokens per minute, until settlement corrects the count to the real usage.
     completion_tokens = request.choices * (request.max_tokens_of(offer) or 0)
     countable_tokens = max(estimates.countable_prompt_tokens(request, offer) + completion_tokens, 1)
-    return AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
+    found = (completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
+    return AdmissionRequest(*found, run=run, run_name=run.name if run else None)
 
 
 class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
@@ -138,6 +148,8 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     countable_tokens: int
     request_id: str | None = None
     knows_own_keys: bool = False  # the offers are what the account's own keys serve, and what ours do
+    run: AskedRun | None = None
+    run_name: str | None = None
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
 
     # Read a dozen times for each completion: so they are read in C.
@@ -180,16 +192,22 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         running = rows.running.get((key.id, offers[0].model_id), 0)
         requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
         unpaid_work.require_allowance(account, now)
-        min_tokens = self._require_money(account, window, charged_before_nanos)  # 4 and 5
+        run, months = self._budgets(rows) if self.run or rows.months else (None, [])
+        if run:
+            run.require_time(now)  # 4
+        shared = _stopping(run, months) if run or months else ()
+        min_tokens = self._require_money(account, window, shared, charged_before_nanos)  # 5, 6 and 7
 
-        payable_now_nanos = charged_before_nanos + available_nanos(account, window)
+        payable_now_nanos = charged_before_nanos + _available_nanos(account, window, shared)
         max_tokens = estimates.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
         payable_nanos = self._need_nanos(max_tokens)
         if len(offers) > 1:
             payable_nanos = _payable_nanos(self.request, offers[1:], max_tokens, payable_now_nanos, payable_nanos)
         admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
-        record = self._record(now, window, earlier, demands)
+        record = self._record(now, window, earlier, demands, run, months)
         held_nanos = record.due_nanos(payable_nanos)
+        if run:
+            rows.runs[self.key_id, run.id] = run
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
@@ -203,6 +221,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             admitted_offers,
             headers,
             self.idempotency_key,
+            run and dataclasses.replace(run),
             is_new_account=not account.has_paid,
             keeps_responses=account.keeps_responses,
             keeps_nothing=data_demands.keeps_nothing(demands) if demands else False,
@@ -215,17 +234,35 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         offers = own_keys.divided(self.offers, keys, asks_one_provider=asks_one)
         return structs.replace(self, offers=offers, knows_own_keys=True, _needs_nanos={})
 
-    def _require_money(self, account: Account, window: SpendingWindow | None, charged_before_nanos: int) -> int:
-        """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
+    def _budgets(self, rows: LockedRows) -> tuple[RunState | None, list[MonthState]]:
+        """Return the run, as asked if it is new, and the monthly budgets on which the request counts."""
+        run = None
+        if self.run:
+            run = rows.runs.get((self.key_id, self.run.name)) or runs.begin(self.run, rows.now)
+        return run, [each for each in rows.months.get(self.account_id, ()) if each.counts(rows.keys[self.key_id])]
+
+    def available_nanos(self, rows: LockedRows) -> int:
+        """Return what the account, the key's spending limit and the budgets leave for the request."""
+        return _available_nanos(rows.accounts[self.account_id], rows.windows[self.key_id], _stopping(*self._budgets(rows)))
+
+    def _require_money(
+        self, account: Account, window: SpendingWindow | None, shared: Sequence[SharedBudget], charged_before_nanos: int
+    ) -> int:
+        """Return the tokens of each choice that must be payable. Raises the refusal when there is no money for them."""
         request, offer = self.request, self.offers[0]
-        budget_nanos = charged_before_nanos + _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
+        budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
+        if shared:
+            budget_nanos = min([budget_nanos, *(each.unspent_nanos for each in shared)])
+        budget_nanos += charged_before_nanos
         min_tokens = estimates.min_payable_tokens(request, offer, budget_nanos)
         need_nanos = max(self._need_nanos(min_tokens) - charged_before_nanos, 0)
         try:
             spending.require_available(window, need_nanos)
+            for each in shared:
+                each.require_available(need_nanos)
             holds.require_available(account, need_nanos)
         except errors.ApiError as refusal:
-            affordable_nanos = charged_before_nanos + available_nanos(account, window)
+            affordable_nanos = charged_before_nanos + _available_nanos(account, window, shared)
             affordable_tokens = estimates.affordable_tokens(request, offer, affordable_nanos)
             if affordable_tokens > 0 and request.max_tokens_name:
                 refusal.message += f" It affords {request.max_tokens_name} up to {affordable_tokens}."
@@ -239,7 +276,13 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         return nanos
 
     def _record(
-        self, now: datetime, window: SpendingWindow | None, earlier: StoredRequest | None, demands: Sequence[Demand]
+        self,
+        now: datetime,
+        window: SpendingWindow | None,
+        earlier: StoredRequest | None,
+        demands: Sequence[Demand],
+        run: RunState | None,
+        months: Sequence[MonthState],
     ) -> CompletionRecord:
         """Return the record as the completion begins. In the end another offer or route may have served it."""
         offer = self.offers[0]
@@ -266,6 +309,9 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             tags=self.request.labels.tags,
             data_demanded={demand.source: demand.fields for demand in demands} if demands else None,
             own_key_fee=offer.own_key_fee,
+            run=self.run_name,
+            run_budget_nanos=run.limit_nanos if run else None,
+            budgets={each.id: each.limit_nanos if each.stops else None for each in months} if months else None,
         )
 
     def demand(self) -> AdmissionDemand:
@@ -275,13 +321,17 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         need_nanos = self._need_nanos(1 if first_tokens is None else first_tokens)
         return AdmissionDemand(
             *(model_ids, self.countable_tokens, need_nanos, request.max_tokens is not None, self.idempotency_key),
-            request.provider_preferences,
+            *(request.provider_preferences, self.run_name),
         )
 
 
-def available_nanos(account: Account, window: SpendingWindow | None) -> int:
-    """Return what the account and the key's spending limit leave for one more request."""
-    return _min_nanos(account.available_nanos, window.available_nanos if window else None)
+def _available_nanos(account: Account, window: SpendingWindow | None, shared: Sequence[SharedBudget]) -> int:
+    nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
+    return min([nanos, *(each.available_nanos for each in shared)]) if shared else nanos
+
+
+def _stopping(run: RunState | None, months: Sequence[MonthState]) -> list[SharedBudget]:
+    return [each for each in (run, *months) if each and each.stops]
 
 
 def require_allowed(key: ApiKey, offer: Offer) -> None:
@@ -336,5 +386,5 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows, demand
     max_tokens = min(affordable_tokens, offers[0].max_output_tokens if ceiling_tokens is None else ceiling_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
     nothing = data_demands.keeps_nothing(demands)
-    idempotency_key = admission_request.idempotency_key
-    return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, idempotency_key, keeps_nothing=nothing)
+    key_value, run = admission_request.idempotency_key, rows.run_of(completion)
+    return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, key_value, run, keeps_nothing=nothing)

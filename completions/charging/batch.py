@@ -17,7 +17,7 @@ too long once, everything is refused at once, as by a database that takes no wri
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -45,9 +45,13 @@ from gateway_project.db import cell, durability, pipelined_transaction, pool
 from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked, Unavailable
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
+from keys.budgets import counts, monthly, runs
+from keys.budgets.counts import BudgetChange
+from keys.budgets.monthly import MonthState
+from keys.budgets.runs import RunPlace, RunState
 from keys.limits import limit_state_cache, rate_limits, refusal_cache, spending
 from keys.limits.spending import SpendingChange, SpendingWindow
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, BudgetMonth, Run, SpendingDay
 
 logger = logging.getLogger("gateway.batch")
 
@@ -67,6 +71,7 @@ class Operation:
     completion_id: Any = property(attrgetter("completion.id"))
     account_id: Any = property(attrgetter("completion.account_id"))
     key_id: Any = property(attrgetter("completion.key_id"))
+    run_name: Any = property(attrgetter("completion.run"))
 
     def in_its_cell(self) -> AbstractContextManager[None]:
         """Make the cell where the account is now the current one for a block."""
@@ -119,6 +124,7 @@ class PendingWrites(msgspec.Struct):
     holds_placed: list[NewHold] = []
     entries_inserted: list[NewEntry] = []
     manual_entries_inserted: list[NewEntry] = []  # of these, those of which a record says who booked them
+    budgets_changed: list[BudgetChange] = []
     alerts_inserted: list[NewAlert] = []
     completions_ended: list[tuple[Any, ...]] = []
     completions_begun: list[CompletionRecord] = []
@@ -151,6 +157,7 @@ class PendingWrites(msgspec.Struct):
         return [
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
             *spending.change_spending_statements(self.spending_settled, self.spending_reserved),
+            *(counts.statements(self.budgets_changed) if self.budgets_changed else []),
             *([movements.write_statement(self.holds_resolved, self.holds_placed, self.entries_inserted)] if moved else []),
             *[build(rows) for build, rows in builders if rows],
         ]
@@ -168,6 +175,8 @@ class LockedRows(msgspec.Struct):
     idempotency_keys: dict[tuple[UUID, str], StoredRequest] = {}
     running: dict[tuple[str, str], int] = {}  # by key id and model id, of models with a maximum: completions with open holds
     own_keys: OfAccounts = {}
+    runs: dict[RunPlace, RunState] = {}  # those that admissions name
+    months: dict[UUID, list[MonthState]] = {}  # by account id: its monthly budgets, if there are admissions
     writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
 
     def store_idempotency_key(self, completion: CompletionRecord, key: IdempotencyKey) -> None:
@@ -198,6 +207,26 @@ class LockedRows(msgspec.Struct):
             NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
         )
         self.writes.completions_begun.append(completion)
+        if completion.run or completion.budgets:
+            self.count_on_budgets(completion, held_nanos=amount_nanos, requests=0 if is_bounded else 1)
+
+    def count_on_budgets(
+        self, completion: CompletionRecord, *, held_nanos: int, spent_nanos: int = 0, requests: int = 0
+    ) -> None:
+        """Change what is held and spent of the completion's run and monthly budgets, also for the next operation."""
+        run = self.run_of(completion)
+        months = self.months.get(completion.account_id, []) if completion.budgets else []
+        changed = [each for each in months if each.id in (completion.budgets or ()) and each.month <= completion.spending_day]
+        for allowance in [run, *changed] if run else changed:
+            allowance.held_nanos += held_nanos
+            allowance.spent_nanos += spent_nanos
+        budgets = (completion.key_id, completion.run, completion.run_budget_nanos, completion.budgets, completion.spending_day)
+        change = BudgetChange(*budgets, held_nanos, spent_nanos, requests, run.deadline if run else None)
+        self.writes.budgets_changed.append(change)
+
+    def run_of(self, completion: CompletionRecord) -> RunState | None:
+        """Return the run of a completion that an admission names; None also if a crash forgot it."""
+        return self.runs.get((completion.key_id, completion.run)) if completion.run else None
 
 
 def commit(operation: Operation) -> Any:
@@ -260,16 +289,18 @@ def rolled_back(admission: Admission) -> Iterator[LockedRows]:
 
 def read(admission: Admission) -> LockedRows:
     """Read the rows of an admission without locks, for one that is not committed. Raises the database's errors."""
-    now, (accounts, keys, sums, running) = pool.read(
-        lambda: pipelined_transaction.within_django().read(
+    transaction = pipelined_transaction.within_django()
+    now, (accounts, keys, sums, running, found_runs) = pool.read(
+        lambda: transaction.read(
             pipelined_transaction.select_rows_statement(Account, [admission.account_id]),
             pipelined_transaction.select_rows_statement(ApiKey, [admission.key_id]),
             spending.select_spending_statement([admission.key_id]),
             records.select_running_statement(_limited_models([admission])),
+            runs.select_runs_statement([(admission.key_id, admission.run_name)]) if admission.run_name else None,
         )
     )
-    keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
     accounts_by_id = pipelined_transaction.instances(Account, accounts)
+    keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
     for key in keys_by_id.values():
         key.open_holds = open_holds[key.id]
     return LockedRows(
@@ -281,7 +312,18 @@ def read(admission: Admission) -> LockedRows:
         own_keys=own_keys.of_accounts(
             accounts_by_id.values(), lambda statement: pool.read(lambda: pipelined_transaction.execute(statement))
         ),
+        runs=runs.build_runs(found_runs),
+        months=pool.read(lambda: _read_months(transaction, accounts_by_id, now)),
     )
+
+
+def _read_months(
+    transaction: PipelinedTransaction, accounts: Mapping[UUID, Account], now: datetime
+) -> dict[UUID, list[MonthState]]:
+    """Read the monthly budgets of those of the accounts that have any."""
+    ids = [account.pk for account in accounts.values() if account.has_budgets]
+    month = now.date().replace(day=1)
+    return monthly.build_months(transaction.read_more(monthly.select_months_statement(ids, month)), month) if ids else {}
 
 
 def _limited_models(admissions: Sequence[Admission]) -> list[ModelOfKey]:
@@ -297,7 +339,7 @@ class _ReadinessProbe(Admission):
     """Needs no rows and changes none. To lock rows, even none, a transaction must be able to write."""
 
     completion_id = key_id = ""
-    account_id = UUID(int=0)
+    account_id, run_name = UUID(int=0), None
 
     def lacks(self, rows: LockedRows) -> bool:
         return False
@@ -433,7 +475,8 @@ def _lock_and_read(
     hold_ids = [each.completion_id for each in (operations if is_rerun else settlements)]
     idempotency_keys = [(each.account_id, each.idempotency_key) for each in admissions if each.idempotency_key]
     limited_models = _limited_models(admissions)
-    now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
+    named_runs = [(each.key_id, each.run_name) for each in admissions if each.run_name]
+    now, (accounts, keys, sums, found_holds, completions, stored, running, found_runs) = transaction.read(
         account_locks.lock_accounts_statement({each.account_id for each in operations}, skips_locked=skips_locked),
         key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),
         spending.select_spending_statement(spending_ids) if spending_ids else None,
@@ -441,7 +484,9 @@ def _lock_and_read(
         pipelined_transaction.lock_rows_statement(Completion, hold_ids, skips_locked=skips_locked) if is_rerun else None,
         idempotency.select_keys_statement(idempotency_keys) if idempotency_keys else None,
         records.select_running_statement(limited_models) if limited_models else None,
+        runs.select_runs_statement(named_runs) if named_runs else None,
     )
+    accounts_by_id = pipelined_transaction.instances(Account, accounts)
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
     limited_ids = {key.id for key in keys_by_id.values() if key.spending_limit_cents is not None}
     if unread_ids := limited_ids - spending_ids:  # they were given a limit while what is settled now was running
@@ -452,7 +497,6 @@ def _lock_and_read(
             key.open_holds = open_holds[key.id]
         elif last_read := limit_state_cache.in_flight(key.id):  # settlements need no count, but headers do
             key.open_holds = last_read.of_key
-    accounts_by_id = pipelined_transaction.instances(Account, accounts)
     return LockedRows(
         now=now,
         accounts=accounts_by_id,
@@ -463,9 +507,23 @@ def _lock_and_read(
         completions=pipelined_transaction.instances(Completion, completions) if completions else {},
         idempotency_keys=idempotency.build_stored(stored) if stored else {},
         running=records.build_running(running) if running else {},
+        runs=runs.build_runs(found_runs) if found_runs else {},
+        months=_read_months(transaction, accounts_by_id, now) if admissions else {},
     )
 
 
-_TABLES = (Account, ApiKey, SpendingDay, Hold, LedgerEntry, AccountAlert, Completion, IdempotentRequest, StoredResponse)
+_TABLES = (
+    Account,
+    ApiKey,
+    SpendingDay,
+    Run,
+    BudgetMonth,
+    Hold,
+    LedgerEntry,
+    AccountAlert,
+    Completion,
+    IdempotentRequest,
+    StoredResponse,
+)
 _LOCK_TABLES = Statement(f"LOCK TABLE {', '.join(model._meta.db_table for model in _TABLES)} IN ROW EXCLUSIVE MODE NOWAIT")
 _committers = cell.ByCell(_Committer)

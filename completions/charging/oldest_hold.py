@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from django.db.models import Exists, Min, OuterRef
 
@@ -32,8 +33,13 @@ def tell(refusal: errors.MoneyRefused, caller: Caller) -> None:
 
 def _oldest(refusal: errors.MoneyRefused, caller: Caller) -> datetime | None:
     holds = Hold.objects.filter(account=caller.account_id, state=Hold.State.HELD)
-    if refusal.limit_source == "key":
-        of_key = Completion.objects.filter(key=caller.key_id, spending_day__gte=refusal.first_day)
-        holds = holds.filter(Exists(of_key.filter(pk=OuterRef("reference"))))
+    if refusal.limit_source != "account":
+        counted: dict[str, dict[str, Any]] = {
+            "key": {"key": caller.key_id, "spending_day__gte": refusal.first_day},
+            "run": {"key": caller.key_id, "run": refusal.counted_id},
+            "budget": {"account": caller.account_id, "budgets__has_key": refusal.counted_id},
+        }
+        completions = Completion.objects.filter(**counted[refusal.limit_source])
+        holds = holds.filter(Exists(completions.filter(pk=OuterRef("reference"))))
     oldest: datetime | None = holds.aggregate(oldest=Min("created_at"))["oldest"]
     return oldest

@@ -36,6 +36,9 @@ class CompletionRecord(msgspec.Struct, frozen=True):
     tags: dict[str, str] | None = None
     data_demanded: dict[str, Any] | None = None
     own_key_fee: int | None = None
+    run: str | None = None
+    run_budget_nanos: int | None = None
+    budgets: dict[str, int | None] | None = None  # ids of monthly ones; the amount of one that stops, None of one that warns
 
     def due_nanos(self, cost_nanos: int) -> int:
         """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""

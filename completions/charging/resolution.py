@@ -85,7 +85,10 @@ class Resolution(Ending):
     def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
         writes, usage, settled_nanos = rows.writes, self.usage, hold.settled_nanos or 0
         writes.holds_resolved.append(hold)
-        writes.spending_settled.append(self._spending_change(hold))
+        spent = self._spending_change(hold)
+        writes.spending_settled.append(spent)
+        if self.completion.run or self.completion.budgets:
+            rows.count_on_budgets(self.completion, held_nanos=-spent.held_nanos, spent_nanos=spent.spent_nanos)
         writes.completions_ended.append(self._outcome(settled_nanos))
         if usage:
             entry = writer.debit_usage(

@@ -50,7 +50,7 @@ def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int 
     with batch.rolled_back(tried) as rows:
         tried = tried.with_own_keys(rows)
         figures = _figures(tried, rows)  # before: a hold changes the rows
-        available_nanos = admission.available_nanos(rows.accounts[caller.account_id], rows.windows[caller.key_id])
+        available_nanos = tried.available_nanos(rows)
         try:
             admitted = tried.apply(rows)
         except errors.ApiError as refusal:

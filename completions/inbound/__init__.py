@@ -9,6 +9,7 @@ tool_names       names of tools as providers take them
 events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 request_fields   what OpenAPI says of fields that several languages have
+runs             what a run may spend, and has spent
 quotes           what a request would cost, and how many tokens its prompt is likely to have
 usage_export     the usage of a key or an account as records to book
 chat_completions OpenAI's chat completions, quotes and usage

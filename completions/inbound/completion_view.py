@@ -40,6 +40,7 @@ from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.request_notes import notes_of_api
 from gateway_project.web.strict_json import Body
 from keys.authentication import Caller, CallerAuthentication
+from keys.budgets import runs
 from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
 
@@ -139,7 +140,8 @@ class RequestView(RatedView):
         with self.reading(request) as (key, chat):
             caller = Caller(key.pk, key.account_id)
             demands = data_demands.in_force(chat.provider_preferences, key, key.account)
-            described = describe_quote(chat, eligibility.eligible_offers(chat, caller, demands), caller)
+            run = runs.read_headers(request._request.META)
+            described = describe_quote(chat, eligibility.eligible_offers(chat, caller, demands), caller, run)
         return json_reply(described)
 
     @contextmanager
@@ -271,6 +273,7 @@ class CompletionView(RequestView):
         return _kept_until_sent(_reply(reply, is_stream=False, headers=admitted.headers), caller, slot)
 
     def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
+        run = runs.read_headers(request._request.META)
         raw = self.body.take()
         work_bytes = strict_json.work_bytes(raw)
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
@@ -286,11 +289,11 @@ class CompletionView(RequestView):
                 idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
         request_id = notes_of_api(request).id
         try:
-            return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
+            return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id, run=run))
         except errors.DataDemandUnmet as unmet:  # by the model that an alias stood for, or by the one provider to ask
             offers = eligibility.eligible_offers(chat, caller, unmet.demands)
             with suppress(errors.ModelNotAllowed):
-                return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id))
+                return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id, run=run))
             raise
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
@@ -304,6 +307,9 @@ class CompletionView(RequestView):
             if self.has_replaced_text:
                 self.running.ignored_fields.append(INVALID_CHARACTERS)
             added |= self.running.reply_headers()
+        if self.running and (run := self.running.admitted.run):
+            cost_nanos, held_nanos = self.running.charged_nanos, self.running.admitted.held_nanos
+            added |= run.headers(freed_nanos=0 if cost_nanos is None else held_nanos - cost_nanos)
         for name, value in added.items():
             response.headers[name] = value
         if self.read_on:

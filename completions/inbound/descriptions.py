@@ -9,6 +9,7 @@ from completions.charging import idempotency
 from gateway_project import errors
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.fields import Described
+from keys.budgets import runs
 
 AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
 _IDEMPOTENCY_KEY = OpenApiParameter(
@@ -17,6 +18,14 @@ _IDEMPOTENCY_KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="A repetition with the same key and the same body gets the reply of the first, and is charged once.",
 )
+_RUN = [
+    OpenApiParameter(name, {"type": "string", **bounds}, OpenApiParameter.HEADER, description=about)
+    for name, bounds, about in (
+        (runs.HEADER, {"pattern": f"^{runs.NAME.pattern}$"}, "The run whose budget it shares with others of its key."),
+        (runs.BUDGET_HEADER, {}, "US dollars. Of the first request of the run: what all may cost together."),
+        (runs.DEADLINE_HEADER, {}, "Likewise: until when they may be sent, as seconds or as a time of RFC 3339."),
+    )
+]
 _ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
 _HEADERS = [
     specification.response_header(*header)
@@ -29,6 +38,10 @@ _HEADERS = [
         ("x-gateway-ranking", str, "The ranking that chose the model, as an id to send as model.", _ATTEMPTED),
         ("x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]),
         ("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
+        (runs.HEADER, str, "The run that it counts on.", [200]),
+        (runs.BUDGET_HEADER, str, "The budget that is in force for the run, in US dollars.", [200, 402]),
+        (runs.LEFT_HEADER, str, "What is left of it when the reply begins, in US dollars.", [200, 402]),
+        (runs.DEADLINE_HEADER, str, "The deadline that is in force for the run.", [200, 402]),
         ("Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]),
         ("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
     )
@@ -46,7 +59,14 @@ _BODY_ERRORS = (  # of an endpoint that reads the body of a completion
     errors.UnsupportedMediaType,
 )
 _ERRORS = (
-    *(*_BODY_ERRORS, errors.InvalidApiKey, errors.InsufficientQuota, errors.RequestInProgress, errors.ReplyUnreadable),
+    *(
+        *_BODY_ERRORS,
+        errors.InvalidApiKey,
+        errors.InsufficientQuota,
+        errors.BudgetExceeded,
+        errors.RequestInProgress,
+        errors.ReplyUnreadable,
+    ),
     *(errors.RateLimitExceeded, errors.UpstreamFailed, errors.UpstreamOverloaded, errors.UpstreamNotAsked),
     errors.UpstreamTimeout,
 )
@@ -62,7 +82,7 @@ def completion(
         summary=summary,
         description=about,
         auth=AUTH,
-        parameters=[_IDEMPOTENCY_KEY, *_HEADERS, *headers],
+        parameters=[_IDEMPOTENCY_KEY, *_RUN, *_HEADERS, *headers],
         request=request,
         responses={**replies, **specification.error_responses(*_ERRORS)},
     )

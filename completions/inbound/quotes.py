@@ -16,20 +16,21 @@ from completions.pricing.rates import RateSheet
 from gateway_project import errors
 from gateway_project.text import compact_json, dollars
 from keys.authentication import Caller
+from keys.budgets.runs import AskedRun
 from keys.models import ApiKey
 
 
-def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller) -> dict[str, Any]:
+def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller, run: AskedRun | None) -> dict[str, Any]:
     """Return the reply to POST /v1/quote, for ``compact_json.dumps``. Raises InvalidRequest where no money would help.
 
     A refusal for limits or money is a part of the reply, with what the money does afford.
     """
-    admission_request = admission.prepare(request, offers, caller)
+    admission_request = admission.prepare(request, offers, caller, run=run)
     rows = batch.read(admission_request)
     admission_request = admission_request.with_own_keys(rows)
     offers = admission_request.offers
-    account, window = rows.accounts.get(caller.account_id), rows.windows.get(caller.key_id)
-    available_nanos = admission.available_nanos(account, window) if account else 0  # before: a hold changes the rows
+    is_known = caller.account_id in rows.accounts and caller.key_id in rows.keys
+    available_nanos = admission_request.available_nanos(rows) if is_known else 0  # before: a hold changes the rows
     refusal = None
     try:
         admitted = admission_request.apply(rows)

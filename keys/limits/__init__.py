@@ -3,6 +3,7 @@
 Owns the decision on each limit, in Python and in the SQL of the admission, and what a process remembers of limits and refusals.
 May import ``keys.models``, ``billing`` and ``gateway_project``. In reading order:
 
+- ``allowance``           an amount, and what is spent and held of it
 - ``spending``            spending limits: the window of a limit, reserve at admission, settle afterwards
 - ``limit_marks``         alerts of keys that have spent most of their limit, or all of it
 - ``gcra``                the rate-limit algorithm over one timestamp; pure

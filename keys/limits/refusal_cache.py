@@ -7,7 +7,7 @@ For each key, in each process, and for one second at most:
 - Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
   second it is replayed to similar requests: any request of a key that is refused itself or has too many requests in flight;
   requests for the same models, if a model is refused or the key has too many in flight for it, and with the same choice of
-  providers, if none of them promises what is demanded about data; requests that need at least as
+  providers, if none of them promises what is demanded about data; requests of the same run that need at least as
   much money, if money is refused. Tokens per minute are refused as long as the cached rate-limit state refuses them.
 
 A settlement in this process makes the cache forget at once that too many requests of its key are in flight, or that they tie up
@@ -51,6 +51,7 @@ class AdmissionDemand(msgspec.Struct, frozen=True):
     is_capped: bool = False  # the caller set max_tokens; otherwise the amount depends on the balance
     idempotency_key: Hashable | None = None
     preferences: Hashable | None = None  # which providers may answer
+    run: str | None = None
 
 
 @dataclass(slots=True)
@@ -124,8 +125,8 @@ _SHARED = {  # by cause: the fields of the demand that another request of the ke
     _IDEMPOTENCY_KEY: ("idempotency_key",),
     _IN_FLIGHT: (),
     _IN_FLIGHT_OF_MODEL: ("model_ids",),
-    _MONEY: ("model_ids", "is_capped"),
-    _TIED_UP: ("model_ids", "is_capped"),
+    _MONEY: ("model_ids", "is_capped", "run"),
+    _TIED_UP: ("model_ids", "is_capped", "run"),
 }
 _ABOUT_MONEY, _ABOUT_OTHERS = (_MONEY, _TIED_UP), (_IN_FLIGHT, _IN_FLIGHT_OF_MODEL)
 _HELD = (*_ABOUT_OTHERS, _TIED_UP)
@@ -144,6 +145,7 @@ _CAUSES: dict[type[errors.ApiError], str | None] = {  # the first that fits; Non
 _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
     errors.InsufficientQuota: "The account has too few credits for this request.",
     errors.SpendingLimitReached: "The key's spending limit leaves too little for this request.",
+    errors.BudgetExceeded: "The run, or a monthly budget, leaves too little for this request. Sending it again does not help.",
     errors.TiedUp: "Running requests hold what this request needs. Try again in a moment.",
 }
 

@@ -20,6 +20,7 @@ from gateway_project import errors
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 from gateway_project.text import dollars, timestamps
+from keys.limits.allowance import Allowance
 from keys.models import ApiKey
 from keys.spending_limit import PERIODS, SpendingPeriod
 
@@ -27,24 +28,11 @@ _UNITS = " ".join(f"WHEN '{name}' THEN '{period.unit}'" for name, period in PERI
 
 
 @dataclass
-class SpendingWindow:
-    """A key's limit, and what is spent and held in its current window. A batch keeps it up to date while it decides."""
+class SpendingWindow(Allowance):
+    """A key's limit in its current window."""
 
-    limit_nanos: int
-    spent_nanos: int
-    held_nanos: int
     first_day: date
     resets_at: datetime | None
-
-    @property
-    def unspent_nanos(self) -> int:
-        """The money that would be left if every running request turned out free."""
-        return max(self.limit_nanos - self.spent_nanos, 0)
-
-    @property
-    def available_nanos(self) -> int:
-        """The money that a new request may still hold."""
-        return max(self.limit_nanos - self.spent_nanos - self.held_nanos, 0)
 
     def settle(self, day: date, *, held_nanos: int, spent_nanos: int) -> None:
         """Replace what a completion of ``day`` held by what it spent. A day before the window changes nothing."""

@@ -19,7 +19,7 @@ from completions.models import Completion, Price
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from keys import audit as keys_audit
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, Budget, BudgetMonth, Run, SpendingDay
 from tests import chat, factories, usage
 from tests.billing import guards
 from tests.cases import undone
@@ -221,6 +221,43 @@ def pass_a_limit(key: ApiKey) -> None:
     completions("charged", limit_nanos=1)
 
 
+def spend_of_a_run_without_completions(key: ApiKey) -> None:
+    Run.objects.create(key=key, name="nightly", budget_nanos=2, spent_nanos=1)
+
+
+def be_of_a_run_that_is_not_there(key: ApiKey) -> None:
+    completions("charged", run="nightly", run_budget_nanos=1)
+
+
+def be_of_a_run_with_another_budget(key: ApiKey) -> None:
+    completions("charged", run="nightly", run_budget_nanos=10**9)
+    spent = Completion.objects.get(run="nightly").cost_nanos
+    Run.objects.create(key=key, name="nightly", budget_nanos=10**10, spent_nanos=spent)
+
+
+def month_of(key: ApiKey, **amounts: int) -> str:
+    budget = Budget.objects.create(account_id=key.account_id, scope="ACCOUNT", amount_cents=1, action="STOP")
+    month = datetime.now(UTC).date().replace(day=1)
+    return str(BudgetMonth.objects.create(budget=budget, month=month, amount_cents=1, **amounts).budget_id)
+
+
+def spend_of_a_budget_without_completions(key: ApiKey) -> None:
+    month_of(key, spent_nanos=1)
+
+
+def hold_of_a_budget_without_completions(key: ApiKey) -> None:
+    month_of(key, held_nanos=1)
+
+
+def pass_a_monthly_budget(key: ApiKey) -> None:
+    spent = Completion.objects.filter(settlement="reported").order_by("pk").first().cost_nanos
+    completions("charged", budgets={month_of(key, spent_nanos=spent): 1})
+
+
+def count_on_a_budget_of_nobody(key: ApiKey) -> None:
+    completions("charged", budgets={"none": None})
+
+
 BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (forget_the_type_of_a_limit, {"limits_are_whole"}),
     (have_a_period_without_a_limit, {"limits_are_whole"}),
@@ -246,6 +283,13 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (be_booked_as_settled_otherwise, {"completions_are_booked_as_used"}),
     (hold_without_a_completion, {"holds_are_of_completions"}),
     (pass_a_limit, {"admissions_fit_their_limits"}),
+    (spend_of_a_run_without_completions, {"runs_are_the_sum_of_their_completions"}),
+    (be_of_a_run_that_is_not_there, {"completions_count_on_what_there_is"}),
+    (be_of_a_run_with_another_budget, {"completions_count_on_what_there_is"}),
+    (spend_of_a_budget_without_completions, {"budgets_are_the_sum_of_their_completions"}),
+    (hold_of_a_budget_without_completions, {"budgets_are_the_sum_of_their_completions"}),
+    (pass_a_monthly_budget, {"admissions_fit_their_budgets"}),
+    (count_on_a_budget_of_nobody, {"completions_count_on_what_there_is"}),
     (be_credited_for_nothing, {"reruns_pay_the_difference", "completions_cost_their_tokens"}),
     (repeat_a_run_that_is_not_over, {"reruns_pay_the_difference", "completions_are_booked_as_used"}),
     (

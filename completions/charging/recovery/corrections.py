@@ -6,12 +6,13 @@ correction is a completion of its own, which repeats the corrected one. It is ch
 the Idempotency-Key; an overcharge is credited in the same transaction.
 
 A correction counts on the day of its request, and asks for no limits: the request was admitted within them. It takes no more
-than the balance has; the rest is the operator's loss.
+than the balance and the budget of its ``x-gateway-run`` have; the rest is the operator's loss.
 """
 
 import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from django.db import IntegrityError
 from msgspec import structs
@@ -120,6 +121,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
         images=swept.images if late.usage else 0,
         limit_nanos=None,
         limit_since=None,
+        budgets=swept.budgets and dict.fromkeys(swept.budgets),  # it is not asked whether they suffice
     )
     return Correction(
         completion=record,
@@ -139,16 +141,20 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
 def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) -> tuple[tuple[str, int], ...]:
     """Divide the overcharge among the runs, the corrected one first. Return ids, and the nanodollars that each gives back.
 
-    None gives back more than it was charged. Only runs that the sweeper charged count, and only on the key and day of the
-    corrected run, because a correction changes the spending of one key on one day.
+    None gives back more than it was charged. Only runs that the sweeper charged count, and only on the key, day and budgets of
+    the corrected run, because a correction changes the spending of one key on one day.
     """
-    divided, place = [], (swept.key_id, swept.spending_day)
+    divided, place = [], _place(swept)
     for run in sorted(runs, key=lambda run: run.pk != swept.pk):
         nanos = min(overcharged_nanos, run.cost_nanos or 0)
-        if nanos > 0 and run.settlement in SWEPT and (run.key_id, run.spending_day) == place:
+        if nanos > 0 and run.settlement in SWEPT and _place(run) == place:
             divided.append((run.pk, nanos))
             overcharged_nanos -= nanos
     return tuple(divided)
+
+
+def _place(run: Completion) -> tuple[Any, ...]:
+    return run.key_id, run.spending_day, run.run, (run.budgets or {}).keys()
 
 
 def _cost_nanos(run: Completion) -> int:
@@ -176,6 +182,8 @@ class _Beginning(Admission):
 
     def apply(self, rows: LockedRows) -> int:
         amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
+        if run := rows.run_of(self.completion):
+            amount_nanos = min(amount_nanos, run.available_nanos)
         rows.begin(structs.replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
         rows.writes.runs_followed.append((self.completion.repeats or "", self.completion.id))
         return amount_nanos

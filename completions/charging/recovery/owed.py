@@ -192,9 +192,11 @@ class Readmission(Admission):
             counted_tokens=usage.prompt_tokens + usage.completion_tokens if usage else 0,
             limit_nanos=None,
             limit_since=None,
+            budgets=self.completion.budgets and dict.fromkeys(self.completion.budgets),
             created_at=rows.now,
         )
-        rows.begin(completion, self.amount_nanos, _HOLD_LIFETIME)
+        run = rows.run_of(completion)
+        rows.begin(completion, min(self.amount_nanos, run.available_nanos) if run else self.amount_nanos, _HOLD_LIFETIME)
         if self.idempotency_key:
             rows.store_idempotency_key(completion, self.idempotency_key)
         return completion

@@ -1,0 +1,67 @@
+"""The SQL that counts holds and charges on runs and monthly budgets, under the locks of their accounts."""
+
+from collections.abc import Collection
+from datetime import date, datetime
+
+import msgspec
+
+from gateway_project.db.pipelined_transaction import Statement
+
+
+class BudgetChange(msgspec.Struct, frozen=True):
+    """The change of what counts a completion: when its hold is placed, and when it is resolved.
+
+    Of a run that is new, ``deadline`` is that of its row. ``budgets`` has the ids of monthly budgets as names.
+    """
+
+    key_id: str
+    run: str | None
+    run_budget_nanos: int | None
+    budgets: dict[str, int | None] | None
+    day: date
+    held_nanos: int
+    spent_nanos: int = 0
+    requests: int = 0
+    deadline: datetime | None = None
+
+
+_CHANGES = """json_to_recordset($1::json) AS change (key_id text, run text, run_budget_nanos bigint, budgets jsonb, day date,
+    held_nanos bigint, spent_nanos bigint, requests bigint, deadline timestamptz)"""
+_MONTHS = f"{_CHANGES} CROSS JOIN LATERAL jsonb_object_keys(budgets) AS budget_id"
+_SUMS = "sum(held_nanos) AS held_nanos, sum(spent_nanos) AS spent_nanos, sum(requests) AS requests"
+_INSERT_RUNS = f"""
+    INSERT INTO keys_run (key_id, name, budget_nanos, deadline, spent_nanos, held_nanos, requests)
+    SELECT key_id, run, run_budget_nanos, deadline, 0, 0, 0 FROM {_CHANGES} WHERE run IS NOT NULL
+    ON CONFLICT DO NOTHING
+    """  # noqa: S608  constants of this code
+_UPDATE_RUNS = f"""
+    UPDATE keys_run SET held_nanos = keys_run.held_nanos + change.held_nanos,
+        spent_nanos = keys_run.spent_nanos + change.spent_nanos, requests = keys_run.requests + change.requests
+    FROM (SELECT key_id, run, {_SUMS} FROM {_CHANGES} WHERE run IS NOT NULL GROUP BY key_id, run) AS change
+    WHERE keys_run.key_id = change.key_id AND keys_run.name = change.run
+    """  # noqa: S608  constants of this code
+_INSERT_MONTHS = f"""
+    INSERT INTO keys_budgetmonth (budget_id, month, amount_cents, spent_nanos, held_nanos)
+    SELECT budget.id, date_trunc('month', day::timestamp)::date, amount_cents, 0, 0
+    FROM {_MONTHS} JOIN keys_budget AS budget ON budget.id = budget_id
+    ON CONFLICT DO NOTHING
+    """  # noqa: S608  constants of this code
+# A cent is 10,000,000 nanodollars.
+_UPDATE_MONTHS = f"""
+    UPDATE keys_budgetmonth AS counted SET held_nanos = counted.held_nanos + change.held_nanos,
+        spent_nanos = counted.spent_nanos + change.spent_nanos,
+        nearly_reached_at = coalesce(nearly_reached_at, CASE
+            WHEN counted.spent_nanos + change.spent_nanos >= amount_cents * 8000000 THEN statement_timestamp() END),
+        reached_at = coalesce(reached_at, CASE
+            WHEN counted.spent_nanos + change.spent_nanos >= amount_cents * 10000000 THEN statement_timestamp() END)
+    FROM (SELECT budget_id, date_trunc('month', day::timestamp)::date AS month, {_SUMS} FROM {_MONTHS} GROUP BY 1, 2) AS change
+    WHERE counted.budget_id = change.budget_id AND counted.month = change.month
+    """  # noqa: S608  constants of this code
+
+
+def statements(changes: Collection[BudgetChange]) -> list[Statement]:
+    """Return the SQL that inserts what runs and months are new, and changes all. Each row is written once."""
+    of_runs = any(change.run for change in changes)
+    of_months = any(change.budgets for change in changes)
+    sql = [_INSERT_RUNS, _UPDATE_RUNS] * of_runs + [_INSERT_MONTHS, _UPDATE_MONTHS] * of_months
+    return [Statement(each, changes) for each in sql]
