@@ -239,7 +239,7 @@ class SpendingDay(OwnedModel):
 
 
 class Run(OwnedModel):
-    """What the requests of a key that name one ``x-gateway-run`` may spend together, and what they hold and spent.
+    """The limits of the requests of a key that name one ``x-gateway-run``, with what they hold and spent.
 
     Its first request decided the budget and the deadline. Written under the lock of the account. Nothing else here is called a
     run, but in ``completions.charging`` the earlier and later tries of one request under its Idempotency-Key are.
@@ -321,7 +321,7 @@ class Budget(OwnedModel):
 
 
 class BudgetMonth(OwnedModel):
-    """What was spent on a budget in one month, that of the admissions, and what running requests hold of it.
+    """The spending on a budget in one month, that of the admissions, and what running requests hold of it.
 
     The settlement that makes it reach 80 %, or 100 %, of ``amount_cents`` writes when: once, while the amount stays the same. A
     changed amount is compared anew. Who tells people of a crossing reads these two times, and keeps what it has told.
