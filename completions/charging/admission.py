@@ -166,7 +166,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
 
         Return the earlier run instead, if its reply is stored.
         """
-        if self.account_id in rows.own_keys and not self.knows_own_keys:
+        if rows.own_keys and self.account_id in rows.own_keys and not self.knows_own_keys:
             return self.with_own_keys(rows).apply(rows)
         account, key = rows.accounts.get(self.account_id), rows.keys.get(self.key_id)
         if account is None or key is None:  # they were deleted after the caller's identity was cached

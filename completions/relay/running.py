@@ -132,7 +132,7 @@ class Running:
             headers["x-gateway-failed-providers"] = ", ".join([attempt["provider"] for attempt in self.failed_attempts])
         if self.call.route.own_key_id:
             headers["x-gateway-own-key"] = "used"
-        elif self.has_fallen_back:
+        elif self.failed_attempts and any(["own_key" in failed for failed in self.failed_attempts]):  # noqa: C419  faster
             headers["x-gateway-own-key"] = "fallback"
         if self.call.offer.ranking:
             headers["x-gateway-ranking"] = self.call.offer.ranking
@@ -147,11 +147,6 @@ class Running:
         if self.unknown_finish_reason:
             headers["x-gateway-finish-reason"] = ignored_fields.header_value([self.unknown_finish_reason])
         return headers
-
-    @property
-    def has_fallen_back(self) -> bool:
-        """Whether the latest attempt shows our key because one with an own key failed."""
-        return any("own_key" in failed for failed in self.failed_attempts) and not self.call.route.own_key_id
 
     def record_text(self) -> None:
         self.last_text_at = time.monotonic()

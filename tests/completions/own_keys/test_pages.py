@@ -13,7 +13,7 @@ from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.completions.rows import ask
 from tests.pages.conftest import owner, signed_in  # noqa: F401  fixtures
-from tests.upstream import refusal, reply
+from tests.upstream import KEY, refusal, reply, whole
 
 pytestmark = pytest.mark.usefixtures("large")
 
@@ -93,6 +93,9 @@ def test_a_removed_key_is_gone_and_ours_serves(owner, alice, upstream, api):  # 
     assert not OwnKey.objects.exists()
     assert not Account.objects.get(pk=alice.pk).has_own_keys
     assert Activity.objects.latest("pk").act == "OWN_KEY_REMOVED"
+    upstream.will(whole())
+    assert "x-gateway-own-key" not in ask(api)
+    assert upstream.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
 def test_the_password_is_asked_for_first_and_the_secret_is_in_no_page_meanwhile(owner, upstream):  # noqa: F811

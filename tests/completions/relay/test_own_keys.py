@@ -12,10 +12,10 @@ from completions.relay import attempts, circuit_breaker, route_health
 from keys.models import SpendingDay
 from tests import factories
 from tests.completions.routes import add
-from tests.completions.rows import abandon, ask, ask_streamed, assert_charged, begin, events, text
+from tests.completions.rows import MESSAGES, abandon, ask, ask_streamed, assert_charged, begin, events, text
 from tests.conftest import client_for
 from tests.ledger_audit import assert_ledger_is_consistent
-from tests.upstream import KEY, refusal, streamed
+from tests.upstream import KEY, KEY_ENV, refusal, streamed
 
 pytestmark = pytest.mark.usefixtures("large")
 
@@ -234,3 +234,50 @@ def test_a_provider_that_takes_no_own_keys_any_more_is_shown_none(api, alice, up
     reply = ask(api)
     assert (reply.status_code, upstream.requests) == (424, [])
     assert "no longer takes keys of accounts" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("kind", "header"), [("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")])
+def test_each_kind_of_provider_is_shown_the_own_key_in_its_own_header(api, alice, upstream, kind, header):
+    provider = factories.make_provider(kind, kind=kind, base_url=upstream.url.removesuffix("/v1"), api_key_env=KEY_ENV)
+    factories.make_model(f"acme/{kind}", provider=provider, upstream_model="name")
+    add_own_key(alice, provider=kind)
+    upstream.will(refusal(401))
+    for stream in (False, True):
+        assert ask(api, model=f"acme/{kind}", stream=stream).status_code == 424
+    assert [each.headers[header] for each in upstream.requests] == [OWN, OWN]
+    assert all(KEY not in str(each.headers) for each in upstream.requests)
+
+
+def test_messages_and_responses_are_served_by_own_keys_and_tell_their_refusals(api, alice, upstream):
+    add_own_key(alice)
+    asked = {
+        "/v1/messages": {"max_tokens": 10, "messages": MESSAGES},
+        "/v1/responses": {"input": "Say hello."},
+    }
+    for path, fields in asked.items():
+        reply = api.post(path, {"model": "acme/large", **fields})
+        assert (reply.status_code, reply["x-gateway-own-key"]) == (200, "used")
+    upstream.will(refusal(403, "Your account is suspended"))
+    for path, fields in asked.items():
+        reply = api.post(path, {"model": "acme/large", **fields})
+        assert (reply.status_code, "Your own key of scripted" in reply.content.decode()) == (424, True)
+    assert set(shown(upstream)) == {THEIRS}
+    assert_ledger_is_consistent()
+
+
+def test_a_demand_about_data_is_met_by_no_promise_of_our_contract(api, alice, upstream):
+    Provider.objects.filter(pk="scripted").update(retention_days=0, trains=False)
+    lookup._offers.clear()
+    assert ask(api, provider={"zdr": True}).status_code == 200
+    add_own_key(alice)
+    assert ask(api, provider={"zdr": True}).status_code == 404
+    assert shown(upstream) == [OURS]
+
+
+def test_a_quote_tells_the_fee(api, alice):
+    fields = {"model": "acme/large", "messages": MESSAGES, "max_tokens": 100}
+    full = api.post("/v1/quote", fields).json()
+    add_own_key(alice)
+    fee = api.post("/v1/quote", fields).json()
+    assert round(fee["max_cost"] * 20, 9) == pytest.approx(full["max_cost"], abs=20e-9)
+    assert float(fee["rates"]["completion"]) * 20 == pytest.approx(float(full["rates"]["completion"]))
