@@ -176,7 +176,8 @@ def _with_models(lines: Any, day: date, provider: Provider) -> Iterator[tuple[Bi
 def look_up(lines: list[BillLine], day: date, provider: Provider) -> Iterator[tuple[BillLine, str]]:
     asked_ids = [line.request_id for line in lines if line.request_id]
     since, until = ids(day, _REQUESTS_TIME)
-    asked = Completion.objects.filter(provider=provider, provider_request_id__in=asked_ids, id__gte=since, id__lt=until)
+    ours = Completion.objects.filter(provider=provider, own_key_fee=None, id__gte=since, id__lt=until)
+    asked = ours.filter(provider_request_id__in=asked_ids)
     models = dict(everywhere.gather(lambda: asked.values_list("provider_request_id", "model_id")) if asked_ids else ())
     return ((line, models.get(line.request_id, "")) for line in lines)
 
@@ -203,7 +204,8 @@ def _read_uncertain(provider: Provider, day: date, found: dict[str, _Found]) -> 
             found[model_id].bounds[reason] = (earlier[0] + bounds[0], earlier[1] + bounds[1])
 
 
-# The hold bounds how much more than an estimate a provider can have counted. With a status of 4xx it charged nothing.
+# The provider bills an account's own key to the account. A hold bounds how much more than an estimate a provider can have
+# counted. With a status of 4xx it charged nothing.
 _UNCERTAIN = """
     SELECT model_id,
         coalesce(sum(cost_nanos) FILTER (WHERE is_own AND began_before AND ended_within), 0),
@@ -222,7 +224,8 @@ _UNCERTAIN = """
                 )
                 WHEN provider_id = %(provider)s AND settlement IN ('released', 'expired') THEN 1 ELSE 0
             END AS failures
-        FROM completions_completion WHERE id >= %(since_id)s AND id < %(until_id)s AND settlement IS NOT NULL
+        FROM completions_completion WHERE id >= %(since_id)s AND id < %(until_id)s
+            AND settlement IS NOT NULL AND own_key_fee IS NULL
     ) AS ended
     WHERE is_own OR failures > 0 GROUP BY model_id
 """

@@ -24,7 +24,7 @@ def lines(row: BillComparison) -> list[BillLine]:
 def completions(row: BillComparison) -> list[Completion]:
     """Return some completions: first those whose cost at the provider is uncertain, then the latest."""
     since, until = comparison.ids(row.day)
-    asked = Completion.objects.filter(id__gte=since, id__lt=until, model=row.name).order_by("-id")
+    asked = Completion.objects.filter(id__gte=since, id__lt=until, model=row.name, own_key_fee=None).order_by("-id")
     failed = Q(failed_attempts__contains=[{"provider": row.provider_id}])
     uncertain = asked.filter(failed | Q(provider=row.provider_id) & ~Q(settlement=Completion.Settlement.REPORTED))
     sure = asked.filter(provider=row.provider_id, settlement=Completion.Settlement.REPORTED)

@@ -26,7 +26,7 @@ def used(echo_model: LanguageModel) -> LanguageModel:
     return echo_model
 
 
-def told() -> tuple[Decimal, dict[str, str], str]:
+def told() -> tuple[Any, Any, str]:
     row = written.only()
     return row.unexplained_usd, row.reasons, row.finding
 
@@ -137,8 +137,9 @@ def test_uncertain_completions_explain_what_they_can(
         {"provider_id": "other", "failed_attempts": _failed(429)},
         {"provider_id": "other", "failed_attempts": [{"provider": "third", "status": 504}]},
         {"hour": 36, "settlement": "estimated"},
+        {"settlement": "estimated", "own_key_fee": 500},
     ],
-    ids=["reported", "refused", "failed elsewhere", "another day"],
+    ids=["reported", "refused", "failed elsewhere", "another day", "with the account's own key"],
 )
 def test_other_completions_explain_nothing(used: LanguageModel, alice: Account, fields: dict[str, Any]) -> None:
     factories.make_provider("other")
