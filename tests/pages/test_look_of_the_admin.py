@@ -149,8 +149,8 @@ def all_ids(ids):
         effective_from=timezone.now() + timedelta(days=1), rates=factories.rates_of(input_nanos=1, output_nanos=1)
     )
     requests = {"owner_request": OwnerRequest, "factor_request": SecondFactorRequest, "price_request": PriceRequest}
-    requests["comparison"] = BillComparison
-    return ids | {name: table._default_manager.get().pk for name, table in requests.items()} | {"coming_price": coming.pk}
+    found = {name: table._default_manager.get().pk for name, table in requests.items()}
+    return ids | found | {"coming_price": coming.pk, "comparison": BillComparison.objects.get().pk}
 
 
 def of_tables():
