@@ -13,6 +13,7 @@ from django.urls import URLResolver, get_resolver, resolve
 from billing.alerts import deliveries
 from billing.alerts.deliveries import Attempt
 from billing.models import AccountAlert, AlertDelivery, WebhookEndpoint
+from completions.models import OwnKey
 from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle, management_keys
@@ -100,6 +101,10 @@ OWNERS = [
     "/dashboard/settings/emails/",
     "/dashboard/settings/name/",
     "/dashboard/settings/export/",
+    "/dashboard/settings/provider-keys/",
+    "/dashboard/settings/provider-keys/new/",
+    "/dashboard/settings/provider-keys/{own_key}/",
+    "/dashboard/settings/provider-keys/{own_key}/remove/",
     "/dashboard/settings/close/",
     "/dashboard/support-requests/",
     "/dashboard/password/",
@@ -167,6 +172,7 @@ def owners_paths(transactional_db, alice):
         "key": key.pk,
         "manager": manager.pk,
         "webhook": warn(alice).pk,
+        "own_key": OwnKey.objects.create(account=alice, provider_id="openai", hint="wxyz", model_ids=["w" * 200] * 3).pk,
         "completion": asked.json()["id"],
         "month": f"{payment.created_at:%Y/%-m}",
         "payment": payment.pk,
@@ -200,7 +206,7 @@ def test_everybody_can_use_the_pages(open_page, owners_paths):
 
 def test_every_page_is_looked_at():
     ids = {"key": "k", "manager": "m", "completion": "c", "month": "2026/11", "member": 1}
-    ids |= dict.fromkeys(("webhook", "payment"), "019aaf3e-2bc4-7000-8000-000000000000")
+    ids |= dict.fromkeys(("webhook", "payment", "own_key"), "019aaf3e-2bc4-7000-8000-000000000000")
     looked_at = {resolve(path.format(**ids).partition("?")[0]).url_name for path in (*PUBLIC, *OWNERS)}
     names = set(names_of(get_resolver())) - looked_at - ON_THE_WAY - NOT_PAGES
     assert names == set()
