@@ -144,6 +144,8 @@ NOT_PAGES = {
         "usage-focus",
         "sitemap",
         "status-feed",
+        "api-changes-feed",
+        "apply-key-lifetime",
     ),
 }
 
