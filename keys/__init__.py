@@ -22,6 +22,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``forms``              HTML forms for a spending limit, a new key, and what an owner changes of one
 - ``pages``              the dashboard, with management keys; ``page_urls`` are its addresses
 - ``key_pages``          its pages of one key
+- ``budget_pages``       its pages of monthly budgets
 - ``desk``               what keys contribute to the support desk
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.ledger.audit`` checks

@@ -1,9 +1,13 @@
 from django.urls import path
 
-from keys import key_pages, pages
+from keys import budget_pages, key_pages, pages
 
 urlpatterns = [
     path("", pages.overview, name="dashboard"),
+    path("budgets/", budget_pages.list_budgets, name="budgets"),
+    path("budgets/new/", budget_pages.new_budget, name="new-budget"),
+    path("budgets/<slug:budget_id>/", budget_pages.change_budget, name="change-budget"),
+    path("budgets/<slug:budget_id>/delete/", budget_pages.delete_budget, name="delete-budget"),
     path("keys/", pages.key_list, name="keys"),
     path("keys/new/", pages.new_key, name="new-key"),
     path("keys/lifetime/", pages.set_lifetime, name="key-lifetime"),

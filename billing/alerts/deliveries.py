@@ -34,6 +34,7 @@ CLAIM_TIME = timedelta(minutes=2)  # longer than an attempt takes
 ATTEMPTS_KEPT = 20
 TURNS = 4  # how many deliveries of an account are claimed at once
 MAILS_A_DAY_MAX = 50  # of an account
+MAILS_OF_RUNS_MAX = 20  # of these: an account may have thousands of runs, and other news matter more
 TOLD_ONCE_TIME = timedelta(days=30)  # in which what changes of a model may be due again, so its alert is not deleted before
 DISABLED_AFTER = timedelta(hours=24)  # without a success, when a delivery is given up
 
@@ -95,6 +96,9 @@ def _mails(alert: AccountAlert) -> Iterable[AlertDelivery]:
     day = Q(created_at__gt=alert.created_at - timedelta(days=1), alert__account_id=alert.account_id)
     sent = AlertDelivery.objects.filter(day).exclude(email="").count()
     left = max(MAILS_A_DAY_MAX - sent, 0)
+    if alert.kind in AccountAlert.OF_RUNS:
+        of_runs = AlertDelivery.objects.filter(day, alert__kind__in=AccountAlert.OF_RUNS).exclude(email="").count()
+        left = min(left, max(MAILS_OF_RUNS_MAX - of_runs, 0))
     return [AlertDelivery(alert=alert, email=email, next_try_at=alert.created_at) for email in emails[:left]]
 
 

@@ -13,6 +13,10 @@ TYPES = {
     Kind.KEY_NEAR_LIMIT: "key.limit_near",
     Kind.KEY_AT_LIMIT: "key.limit_reached",
     Kind.KEY_HOUR_UNUSUAL: "key.hour_unusual",
+    Kind.RUN_NEAR_BUDGET: "run.budget_near",
+    Kind.RUN_AT_BUDGET: "run.budget_reached",
+    Kind.MONTH_NEAR_BUDGET: "budget.near",
+    Kind.MONTH_AT_BUDGET: "budget.reached",
     Kind.TOP_UP_STOPPED: "top_up.stopped",
     Kind.PAYMENT_TAKEN_BACK: "payment.taken_back",
     Kind.PRICE_CHANGED: "price.changed",
@@ -77,6 +81,12 @@ def describe(alert: AccountAlert) -> Words:
                 f"Its usual hour is up to {usd['usual_nanos']}. This one began at {data['starts_at'][11:16]} UTC."
                 " Pause the key if you did not expect this.",
             )
+        case Kind.RUN_NEAR_BUDGET | Kind.RUN_AT_BUDGET:
+            share = f"{data['percent']} % of its budget" if data["percent"] < 100 else "its budget"
+            spent = f"It spent {usd['spent_nanos']} of {usd['budget_nanos']} with the key {data['key_name']}."
+            return Words(f"The run {data['run']} has spent {share}", spent)
+        case Kind.MONTH_NEAR_BUDGET | Kind.MONTH_AT_BUDGET:
+            return Words(*_month(data, usd))
         case Kind.TOP_UP_STOPPED:
             is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
             reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]
@@ -124,6 +134,19 @@ def _end(data: dict[str, Any]) -> tuple[str, str]:
     if successor:
         return f"{data['model']} has a successor", successor
     return f"{data['model']} stays", "The announced end is withdrawn."
+
+
+def _month(data: dict[str, Any], usd: dict[str, str]) -> tuple[str, str]:
+    whose = {
+        "ACCOUNT": "of the account",
+        "TAG": f"of keys with the tag {data['tag']}",
+        "MEMBER": f"of the keys of {data['member']}",
+    }[data["scope"]]
+    is_spent, until = data["percent"] >= 100, f"until {data['resets_at'][:10]} at 00:00 UTC"
+    ends = "are refused" if is_spent else "will be refused from 100 %"
+    title = f"{'The' if is_spent else '80 % of the'} monthly budget {whose} is spent"
+    what = f"Its requests {ends} {until}." if data["stops"] else "Requests continue: this budget only sends alerts."
+    return title, f"{usd['spent_nanos']} of {usd['budget_nanos']} is spent. {what}"
 
 
 def _reason_and_balance(data: dict[str, Any]) -> str:

@@ -153,6 +153,11 @@ def _link(alert: AccountAlert) -> dict[str, str]:
         case AccountAlert.Kind.KEY_HOUR_UNUSUAL if alert.data["key_url"]:
             more = {"more": "See what it asked for", "more_link": alert.data["requests_url"]}
             return {"link": alert.data["key_url"], "button": "Open the key, to pause it", **more}
+        case AccountAlert.Kind.RUN_NEAR_BUDGET | AccountAlert.Kind.RUN_AT_BUDGET:
+            run = (alert.data["key_id"], alert.data["run"])
+            return {"link": hosts.mailed_page("run", "the Runs of your dashboard", *run), "button": "View the run"}
+        case AccountAlert.Kind.MONTH_NEAR_BUDGET | AccountAlert.Kind.MONTH_AT_BUDGET:
+            return {"link": hosts.mailed_page("budgets", "the Budgets of your dashboard"), "button": "View budgets"}
         case AccountAlert.Kind.TOP_UP_STOPPED:
             return {"link": hosts.mailed_page("top-up", _BILLING), "button": "Open automatic top-up"}
         case AccountAlert.Kind.PAYMENT_BOOKED if alert.data["payment_id"]:

@@ -23,6 +23,10 @@ class AccountAlert(OwnedModel):
         KEY_NEAR_LIMIT = "KEY_NEAR_LIMIT", "A key has spent most of its limit"
         KEY_AT_LIMIT = "KEY_AT_LIMIT", "A key has spent its limit"
         KEY_HOUR_UNUSUAL = "KEY_HOUR_UNUSUAL", "A key spends far more than usual"
+        RUN_NEAR_BUDGET = "RUN_NEAR_BUDGET", "A run has spent most of its budget"
+        RUN_AT_BUDGET = "RUN_AT_BUDGET", "A run has spent its budget"
+        MONTH_NEAR_BUDGET = "MONTH_NEAR_BUDGET", "Most of a monthly budget is spent"
+        MONTH_AT_BUDGET = "MONTH_AT_BUDGET", "A monthly budget is spent"
         TOP_UP_STOPPED = "TOP_UP_STOPPED", "The automatic top-up stopped"
         PAYMENT_TAKEN_BACK = "PAYMENT_TAKEN_BACK", "A payment was taken back"
         PRICE_CHANGED = "PRICE_CHANGED", "A price changes"
@@ -35,6 +39,7 @@ class AccountAlert(OwnedModel):
         CHANGES_SUMMED = "CHANGES_SUMMED", "What changes of models, once a day"
 
     NOTICES = (Kind.PAYMENT_BOOKED, Kind.CREDIT_BOOKED, Kind.CREDIT_TAKEN_BACK, Kind.CHANGES_SUMMED)
+    OF_RUNS = (Kind.RUN_NEAR_BUDGET, Kind.RUN_AT_BUDGET)
     SUMMED = (Kind.PRICE_CHANGED, Kind.MODEL_ENDS)  # mailed by CHANGES_SUMMED
 
     id = models.UUIDField(primary_key=True, db_default=RandomUUID(), editable=False)

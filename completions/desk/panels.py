@@ -17,7 +17,7 @@ from billing.staff import approvals
 from completions.catalog import change_alerts
 from completions.catalog.change_alerts import Told
 from completions.catalog.sync import diff
-from completions.history import explanation, reading
+from completions.history import explanation, reading, runs
 from completions.models import (
     CatalogProposal,
     Completion,
@@ -33,16 +33,18 @@ from completions.models import (
 from completions.statistics import hours as completions_of_hours
 from completions.statistics import measurements
 from gateway_project import bar_chart
-from gateway_project.db import cell, everywhere
+from gateway_project.db import cell, everywhere, pool
 from gateway_project.desk import panels
 from gateway_project.desk.panels import Content, Panel, Row, Section
 from gateway_project.monitoring.models import Process
 from gateway_project.text import dollars
+from keys import budget_pages
+from keys.models import Run
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 FAILING_PERCENT, FAILING_ATTEMPTS = 5, 5  # a route with fewer attempts in an hour says little
 LOW_NANOS = dollars.NANOS_PER_DOLLAR
-ROWS_SHOWN, CHANGES_SHOWN, COMPLETIONS_SHOWN = 8, 30, 10
+ROWS_SHOWN, CHANGES_SHOWN, COMPLETIONS_SHOWN, RUNS_SHOWN = 8, 30, 10, 10
 
 
 def _requests(now: datetime) -> Content:
@@ -247,8 +249,16 @@ def _own_keys(request: HttpRequest, account: Account) -> dict[str, Any]:
     return {"keys": list(account.own_keys.defer("sealed_secret").order_by("provider_id"))}
 
 
+def _budgets(request: HttpRequest, account: Account) -> dict[str, Any]:
+    now, found = pool.database_time(), Run.objects.filter(key__account=account)
+    latest = found.select_related("key").order_by("-created_at", "-pk")[:RUNS_SHOWN]
+    described = [runs.describe(run, now) for run in latest]
+    return {"budgets": budget_pages.summarize(account, now), "runs": described, "count": found.count()}
+
+
 _TEMPLATES = "admin/completions/account"
 SECTIONS = [
+    Section(35, "budgets", "Budgets and runs", "keys.view_apikey", f"{_TEMPLATES}/budgets.html", _budgets),
     Section(40, "completions", "Latest completions", "completions.view_completion", f"{_TEMPLATES}/completions.html", _latest),
     Section(45, "own-keys", "Own provider keys", "completions.view_completion", f"{_TEMPLATES}/own_keys.html", _own_keys),
     Section(55, "months", "Monthly statements", "billing.view_ledgerentry", f"{_TEMPLATES}/months.html", _months),

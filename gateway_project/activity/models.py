@@ -37,6 +37,8 @@ class Activity(models.Model):
         KEY_RESUMED = "KEY_RESUMED", "resumed a key"
         KEY_ROTATED = "KEY_ROTATED", "rotated a key"
         KEY_REVOKED = "KEY_REVOKED", "revoked a key"
+        BUDGET_SET = "BUDGET_SET", "set a monthly budget"
+        BUDGET_DELETED = "BUDGET_DELETED", "deleted a monthly budget"
         MANAGEMENT_KEY_MADE = "MANAGEMENT_KEY_MADE", "created a management key"
         MANAGEMENT_KEY_REVOKED = "MANAGEMENT_KEY_REVOKED", "revoked a management key"
         OWN_KEY_ADDED = "OWN_KEY_ADDED", "added a provider key"

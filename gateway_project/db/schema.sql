@@ -4158,6 +4158,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0034_keys_have_a_maximum_lifetime', now()),
 	('billing', '0035_accounts_have_own_keys', now()),
 	('billing', '0036_second_factor_requests_are_called_lost_phones', now()),
+	('billing', '0037_alerts_of_budgets', now()),
 	('cells', '0001_cells_and_the_directory', now()),
 	('completions', '0001_initial', now()),
 	('completions', '0002_idempotency', now()),

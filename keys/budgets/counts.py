@@ -6,6 +6,7 @@ from datetime import date, datetime
 import msgspec
 
 from gateway_project.db.pipelined_transaction import Statement
+from keys.budgets import crossings
 
 
 class BudgetChange(msgspec.Struct, frozen=True):
@@ -58,10 +59,12 @@ _UPDATE_MONTHS = f"""
     WHERE counted.budget_id = change.budget_id AND counted.month = change.month
     """  # noqa: S608  constants of this code
 
+_TELL_RUNS, _TELL_MONTHS = crossings.tell_runs(_UPDATE_RUNS), crossings.tell_months(_UPDATE_MONTHS)
+
 
 def statements(changes: Collection[BudgetChange]) -> list[Statement]:
     """Return the SQL that inserts what runs and months are new, and changes all. Each row is written once."""
     of_runs = any(change.run for change in changes)
     of_months = any(change.budgets for change in changes)
-    sql = [_INSERT_RUNS, _UPDATE_RUNS] * of_runs + [_INSERT_MONTHS, _UPDATE_MONTHS] * of_months
+    sql = [_INSERT_RUNS, _TELL_RUNS] * of_runs + [_INSERT_MONTHS, _TELL_MONTHS] * of_months
     return [Statement(each, changes) for each in sql]

@@ -61,6 +61,10 @@ OWNERS = [
     "/dashboard/runs/",
     "/dashboard/runs/{key}/nightly/",
     "/dashboard/usage/?by=run",
+    "/dashboard/budgets/",
+    "/dashboard/budgets/new/",
+    "/dashboard/budgets/{budget}/",
+    "/dashboard/budgets/{budget}/delete/",
     "/dashboard/start/",
     "/dashboard/playground/",
     "/dashboard/keys/",
@@ -165,6 +169,7 @@ def owners_paths(transactional_db, alice):
     asked = chat.ask(client_for(secret), model="acme/large", user="u" * 200, metadata={"team": "W" * 100})
     assert (asked.status_code, chat.ask(client_for(secret), model="acme/none").status_code) == (200, 404)
     collector.write()
+    budget = alice.budgets.create(scope="TAG", tag="w" * 40, amount_cents=5_000, action="STOP")
     Run.objects.create(key=key, name="nightly", budget_nanos=2_500_000_000, spent_nanos=2_100_000_000, requests=7)
     Run.objects.create(key=key, name="w" * 100, budget_nanos=2_500_000_000, held_nanos=2_500_000_000)
     with transaction.atomic():
@@ -172,6 +177,7 @@ def owners_paths(transactional_db, alice):
     manager, _ = management_keys.issue(alice, name="terraform", created_by=owner_of(alice))
     ids = {
         "key": key.pk,
+        "budget": budget.pk,
         "manager": manager.pk,
         "webhook": warn(alice).pk,
         "own_key": OwnKey.objects.create(account=alice, provider_id="openai", hint="wxyz", model_ids=["w" * 200] * 3).pk,
@@ -207,7 +213,7 @@ def test_everybody_can_use_the_pages(open_page, owners_paths):
 
 
 def test_every_page_is_looked_at():
-    ids = {"key": "k", "manager": "m", "completion": "c", "month": "2026/11", "member": 1}
+    ids = {"key": "k", "budget": "b", "manager": "m", "completion": "c", "month": "2026/11", "member": 1}
     ids |= dict.fromkeys(("webhook", "payment", "own_key"), "019aaf3e-2bc4-7000-8000-000000000000")
     looked_at = {resolve(path.format(**ids).partition("?")[0]).url_name for path in (*PUBLIC, *OWNERS)}
     names = set(names_of(get_resolver())) - looked_at - ON_THE_WAY - NOT_PAGES

@@ -179,6 +179,9 @@ def test_support_sees_what_was_told_and_what_became_of_it(alice, endpoint, cross
 
 
 def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
+    of_run = {"key_id": "x", "key_name": "<b>", "budget_nanos": 1, "spent_nanos": 1}
+    of_month = {"tag": "web", "member": "m@example.org", "budget_nanos": 1, "spent_nanos": 1, "stops": True}
+    of_month["resets_at"] = "2027-01-01T00:00:00+00:00"
     facts = {
         "BALANCE_LOW": {"threshold_nanos": 1, "balance_nanos": -1},
         "TOP_UP_STOPPED": {"reason": "declined"},
@@ -191,6 +194,9 @@ def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
         },
         "MODEL_ENDS": {"model": "acme/large", "ends_on": "2027-03-01", "successor": None},
         "TEST": {},
+        **dict.fromkeys(("RUN_NEAR_BUDGET", "RUN_AT_BUDGET"), of_run | {"run": "nightly", "percent": 100}),
+        "MONTH_NEAR_BUDGET": of_month | {"percent": 80, "scope": "TAG"},
+        "MONTH_AT_BUDGET": of_month | {"percent": 100, "scope": "MEMBER", "stops": False},
         "KEY_HOUR_UNUSUAL": {
             **{"key_id": "x", "key_name": "Nightly", "spent_nanos": 5 * 10**9, "usual_nanos": 10**9},
             "starts_at": "2027-01-01T14:00:00",
@@ -210,6 +216,10 @@ def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
         "gets dearer",
         "ends on",
         "A test",
+        "The run nightly has spent its budget",
+        "80 % of the monthly budget of keys with the tag web is spent",
+        "will be refused from 100 % until 2027-01-01 at 00:00 UTC",
+        "The monthly budget of the keys of m@example.org is spent",
         "Nightly spent $5.00 in an hour, far more than usual Its usual hour is up to $1.00. This one began at 14:00 UTC.",
     ):
         assert words in page

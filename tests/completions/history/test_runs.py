@@ -41,11 +41,10 @@ def address(run):
     return reverse("run", args=[run.key_id, run.name])
 
 
-def ask_in_run(alice, secret, name):
+def ask_in_run(secret, name):
     """Ask for a completion of the run, and return its id."""
-    id = chat.ask(client_for(secret)).json()["id"]
-    Completion.objects.filter(pk=id).update(run=name)
-    return id
+    headers = {"x-gateway-run": name, "x-gateway-run-budget": "2.50"}
+    return chat.send(client_for(secret), chat.body(), headers=headers).json()["id"]
 
 
 def test_an_account_without_runs_is_told_how_to_begin_one(owner):  # noqa: F811
@@ -109,9 +108,8 @@ def test_a_run_is_of_one_key_and_account(owner, alice, bob, key):  # noqa: F811
 
 def test_the_requests_of_a_run_are_listed_by_model_and_linked(owner, alice, echo_model):  # noqa: F811
     key, secret = factories.make_key(alice, "laptop")
-    run = make_run(key, requests=3)
-    ids = {ask_in_run(alice, secret, name) for name in ("nightly-42", "nightly-42", "other")}
-    other = Completion.objects.get(run="other").pk
+    ids = {ask_in_run(secret, name) for name in ("nightly-42", "nightly-42", "other")}
+    run, other = Run.objects.get(name="nightly-42"), Completion.objects.get(run="other").pk
     cost_nanos = sum(Completion.objects.filter(run=run.name).values_list("cost_nanos", flat=True))
     page = owner.get(address(run))
     assert [(each["model_id"], each["requests"], each["cost_nanos"]) for each in page.context["models"]] == [
@@ -132,7 +130,7 @@ def test_the_requests_of_a_run_are_listed_by_model_and_linked(owner, alice, echo
 
 def test_usage_is_grouped_by_run_beside_tags_of_the_same_name(owner, alice, echo_model):  # noqa: F811
     key, secret = factories.make_key(alice, "laptop")
-    ask_in_run(alice, secret, "nightly-42")
+    ask_in_run(secret, "nightly-42")
     chat.ask(client_for(secret), metadata={"run": "a tag"})
     for _ in range(2):  # read from what is booked, then from the sums
         page = owner.get("/dashboard/usage/?by=run&range=24h")
