@@ -35,6 +35,8 @@ class Command(OperatorCommand):
         if is_new:
             with transaction.atomic():
                 log.record(None, Activity.Act.ADDED, bill, f"Imported {bill}.")
+        else:
+            comparison.compare_days(provider, bill.days.values_list("day", flat=True))  # with prices that were entered since
         rows = BillComparison.objects.filter(bill=bill).order_by(Abs("unexplained_usd").desc(), "-day", "name")
         facts = {"bill": _bill_facts(bill), "isNew": is_new, "comparisons": [_facts(row) for row in rows.iterator()]}
         self.write_result(options, facts, "" if options["json"] else "\n".join(_sentences(bill, is_new, rows)))
@@ -71,7 +73,7 @@ def _line_facts(line: BillLine) -> dict[str, Any]:
 
 
 def _sentences(bill: Bill, is_new: bool, rows: QuerySet[BillComparison]) -> list[str]:
-    known = "" if is_new else " It was imported before, so nothing changed."
+    known = "" if is_new else " It was imported before, and is compared again."
     left_out = f" Left out: {importing.left_out_words(bill)}." if bill.left_out else ""
     first = f"{bill.format}: {bill.lines:,} lines charge {in_dollars(bill.total_usd)} for models.{left_out}{known}"
     return [first, *(_line(row) for row in rows)]

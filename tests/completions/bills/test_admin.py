@@ -109,6 +109,17 @@ def test_the_command_prints_what_the_page_has(echo_model: LanguageModel, tmp_pat
     assert Activity.objects.get().actor is None
 
 
+def test_the_command_compares_a_known_bill_again(echo_model: LanguageModel, tmp_path: Any, capsys: Any) -> None:
+    path = tmp_path / "costs.csv"
+    path.write_text(HEAD + line("1.0000000000"))
+    written.use(echo_model)
+    call_command("import_bill", "echo", str(path))
+    written.price(echo_model)
+    call_command("import_bill", "echo", str(path))
+    assert "It was imported before, and is compared again." in capsys.readouterr().out
+    assert (written.only().finding, Bill.objects.count(), Activity.objects.count()) == ("", 1, 1)
+
+
 @pytest.mark.parametrize(("arguments", "said"), [(["nobody", "x"], "PROVIDER: there is no"), (["echo", "/nowhere"], "FILE: ")])
 def test_wrong_arguments_are_named(echo_model: LanguageModel, arguments: list[str], said: str) -> None:
     with pytest.raises(CommandError, match=said):
