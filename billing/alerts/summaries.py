@@ -35,7 +35,7 @@ def read_alerts(account: Account, alerts: Collection[AccountAlert]) -> list[dict
     return [
         {
             **{"id": each.pk, "at": each.created_at, "words": payload.describe(each), "deliveries": by_alert[each.pk]},
-            "key_id": each.data.get("key_id"),
+            **{name: each.data.get(name) for name in ("key_id", "run")},
         }
         for each in alerts
     ]

@@ -162,6 +162,7 @@ def test_what_owners_and_programs_get(request_of_owner, alice, key):  # noqa: F8
     assert AlertDelivery.objects.exclude(endpoint=None).count() == 2
     page = signed_in(user).get("/dashboard/alerts/").content.decode()
     assert "The run nightly has spent 80 % of its budget" in page
+    assert f'href="/dashboard/runs/{own.pk}/nightly/">Open the run' in page
 
 
 def test_runs_take_only_a_part_of_the_mails_of_a_day(alice, key, monkeypatch):
