@@ -1893,3 +1893,33 @@ mutant(
     code("completions.providers.access.aws:Signer.secrets", "self.session_secret or", ""),
     "completions/providers/access/test_aws.py::test_what_aws_repeats_of_a_session_is_kept_nowhere",
 )
+
+# --- What programs book ---------------------------------------------------------------------------------------------
+
+EXPORT = "completions/usage/test_export.py"
+
+mutant(
+    "an_export_leaves_out_the_first_entry_of_each_page",
+    "The books of whoever follows the export lack a completion of each page.",
+    code("completions.usage.export:_read_entries", "seq__gt=after", "seq__gt=after + 1"),
+    f"{EXPORT}::test_a_key_exports_its_own_usage_and_a_management_key_that_of_the_account",
+    dangerous=True,
+)
+mutant(
+    "an_export_continues_another_ledger",
+    "After a restore of the database books continue from entries that the ledger no longer has.",
+    code("completions.usage.export:_cursor", "bytes(hash or b'').hex()", "0"),
+    f"{EXPORT}::test_a_cursor_from_before_a_restore_is_refused",
+)
+mutant(
+    "an_export_shows_what_a_crash_forgets",
+    "A program books a completion that a crash of the database then takes back.",
+    code("completions.usage.export:read_page", "durability.wait_until_durable(session)", "pass"),
+    f"{EXPORT}::test_a_page_that_a_crash_of_the_database_might_forget_is_not_shown",
+)
+mutant(
+    "an_export_leaves_refunds_out",
+    "The books of whoever follows the export of a key lack what was given back.",
+    code("completions.usage.export:_read_entries", "[*usage[:limit], *credits[:limit]]", "usage[:limit]"),
+    f"{EXPORT}::test_a_refund_of_an_overcharge_names_the_completion_that_was_charged",
+)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.ledger import audit, signed_days
@@ -20,10 +20,11 @@ from completions.pricing import meters
 from completions.pricing.usage import Usage
 from completions.retention import archive
 from completions.tasks import sum_up_usage
-from gateway_project.db import pool
+from gateway_project.db import durability, pool
 from keys import management_keys
 from tests import chat, factories
 from tests.billing import guards
+from tests.cases import raising
 from tests.completions import settlements
 from tests.completions.admitted import admit
 from tests.completions.charging.recovery.outbox_files import store
@@ -310,6 +311,14 @@ def test_each_query_seeks_an_index(alice, key, program, manager):
                     plan = "\n".join(line for (line,) in cursor.fetchall())
                     assert "Seq Scan" not in plan, plan
                     assert "Sort" not in plan, plan
+
+
+def test_a_page_that_a_crash_of_the_database_might_forget_is_not_shown(program, monkeypatch):
+    chat.ask(program)
+    cursor = read(program)["next_cursor"]
+    monkeypatch.setattr(durability, "wait_until_durable", raising(OperationalError("the connection was lost before the flush")))
+    assert program.get(PATH).status_code == 503
+    assert read(program, cursor=cursor)["data"] == []  # nothing new
 
 
 @pytest.mark.django_db(transaction=True)
