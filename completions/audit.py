@@ -92,7 +92,7 @@ CHARGES = SharedQuery(
     Reach.DAYS,
 )
 
-# What a completion takes from its run, or a monthly budget.
+# A completion takes this from its run, or a monthly budget.
 _TAKEN = "CASE state WHEN 'HELD' THEN amount_nanos ELSE coalesce(settled_nanos, 0) - coalesce(returned_nanos, 0) END"
 _TOTALS = f"""coalesce(sum({_TAKEN}) FILTER (WHERE state <> 'HELD') {{over}}, 0) AS sum_spent_nanos,
     coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD') {{over}}, 0) AS sum_held_nanos"""
@@ -278,7 +278,7 @@ INVARIANTS = [
         shows="account_id, budget_id, month, spent_nanos, held_nanos, sum_spent_nanos, sum_held_nanos",
         breaks="number = 1 AND (spent_nanos, held_nanos) <> (sum_spent_nanos, sum_held_nanos)",
     ),
-    # In the order of admission, as for limits below. What is not asked whether it fits, such as a correction, has no stop.
+    # In the order of admission, as for limits below. An entry that is made without asking, such as a correction, has no stop.
     MONTHS.invariant(
         "admissions_fit_their_budgets",
         "A completion's hold, and the cost of those before it in the month, fit the monthly budgets that stopped then.",

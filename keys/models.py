@@ -272,7 +272,7 @@ class Run(OwnedModel):
 
 
 class Budget(OwnedModel):
-    """What an account, its keys with a tag, or the keys that one member created, may spend in each calendar month, UTC.
+    """The budget of an account, its keys with a tag, or the keys that one member created, for each calendar month, UTC.
 
     ``budgets.monthly`` makes, changes and ends one, under the lock of the account. One that has ended stays, for its months.
     """

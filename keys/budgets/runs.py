@@ -29,7 +29,7 @@ RunPlace = tuple[str, str]  # the id of a key, and the name of its run
 
 
 class AskedRun(msgspec.Struct, frozen=True):
-    """What a request says of its run. ``deadline`` is a time, or how long after the admission it is."""
+    """The run that a request names. ``deadline`` is a time, or how long after the admission it is."""
 
     name: str
     budget_nanos: int | None
