@@ -17,7 +17,7 @@ too long once, everything is refused at once, as by a database that takes no wri
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -300,6 +300,7 @@ def read(admission: Admission) -> LockedRows:
         )
     )
     accounts_by_id = pipelined_transaction.instances(Account, accounts)
+    budgeted = list(filter(_has_budgets, accounts_by_id.values()))  # in C: most accounts have none
     keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
     for key in keys_by_id.values():
         key.open_holds = open_holds[key.id]
@@ -313,17 +314,15 @@ def read(admission: Admission) -> LockedRows:
             accounts_by_id.values(), lambda statement: pool.read(lambda: pipelined_transaction.execute(statement))
         ),
         runs=runs.build_runs(found_runs),
-        months=pool.read(lambda: _read_months(transaction, accounts_by_id, now)),
+        months=pool.read(lambda: _read_months(transaction, budgeted, now)) if budgeted else {},
     )
 
 
 def _read_months(
-    transaction: PipelinedTransaction, accounts: Mapping[UUID, Account], now: datetime
+    transaction: PipelinedTransaction, accounts: Collection[Account], now: datetime
 ) -> dict[UUID, list[MonthState]]:
-    """Read the monthly budgets of those of the accounts that have any."""
-    ids = [account.pk for account in accounts.values() if account.has_budgets]
-    month = now.date().replace(day=1)
-    return monthly.build_months(transaction.read_more(monthly.select_months_statement(ids, month)), month) if ids else {}
+    ids, month = [account.pk for account in accounts], now.date().replace(day=1)
+    return monthly.build_months(transaction.read_more(monthly.select_months_statement(ids, month)), month)
 
 
 def _limited_models(admissions: Sequence[Admission]) -> list[ModelOfKey]:
@@ -487,6 +486,7 @@ def _lock_and_read(
         runs.select_runs_statement(named_runs) if named_runs else None,
     )
     accounts_by_id = pipelined_transaction.instances(Account, accounts)
+    budgeted = list(filter(_has_budgets, accounts_by_id.values()))  # in C: most accounts have none
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
     limited_ids = {key.id for key in keys_by_id.values() if key.spending_limit_cents is not None}
     if unread_ids := limited_ids - spending_ids:  # they were given a limit while what is settled now was running
@@ -508,7 +508,7 @@ def _lock_and_read(
         idempotency_keys=idempotency.build_stored(stored) if stored else {},
         running=records.build_running(running) if running else {},
         runs=runs.build_runs(found_runs) if found_runs else {},
-        months=_read_months(transaction, accounts_by_id, now) if admissions else {},
+        months=_read_months(transaction, budgeted, now) if budgeted and admissions else {},
     )
 
 
@@ -526,4 +526,5 @@ _TABLES = (
     StoredResponse,
 )
 _LOCK_TABLES = Statement(f"LOCK TABLE {', '.join(model._meta.db_table for model in _TABLES)} IN ROW EXCLUSIVE MODE NOWAIT")
+_has_budgets = attrgetter("has_budgets")
 _committers = cell.ByCell(_Committer)

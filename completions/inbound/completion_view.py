@@ -273,7 +273,8 @@ class CompletionView(RequestView):
         return _kept_until_sent(_reply(reply, is_stream=False, headers=admitted.headers), caller, slot)
 
     def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
-        run = runs.read_headers(request._request.META)
+        meta = request._request.META
+        run = runs.read_headers(meta) if runs.META_NAMES & meta.keys() else None
         raw = self.body.take()
         work_bytes = strict_json.work_bytes(raw)
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received

@@ -20,6 +20,8 @@ from keys.models import Run
 
 HEADER, BUDGET_HEADER, DEADLINE_HEADER = "x-gateway-run", "x-gateway-run-budget", "x-gateway-run-deadline"
 LEFT_HEADER = "x-gateway-run-left"
+_META = ("HTTP_X_GATEWAY_RUN", "HTTP_X_GATEWAY_RUN_BUDGET", "HTTP_X_GATEWAY_RUN_DEADLINE")
+META_NAMES = frozenset(_META)
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{Run.NAME_CHARACTERS_MAX - 1}}}", re.ASCII)
 _DOLLARS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _SECONDS = re.compile(r"[1-9]\d{0,8}", re.ASCII)
@@ -69,7 +71,7 @@ class RunState(SharedBudget):
 
 def read_headers(meta: Mapping[str, Any]) -> AskedRun | None:
     """Return what a request's headers, under Django's names, say of its run; None without any. Raises InvalidRequest."""
-    name, budget, deadline = map(meta.get, ("HTTP_X_GATEWAY_RUN", "HTTP_X_GATEWAY_RUN_BUDGET", "HTTP_X_GATEWAY_RUN_DEADLINE"))
+    name, budget, deadline = map(meta.get, _META)
     if name is None:
         if budget is None and deadline is None:
             return None

@@ -16,7 +16,6 @@ from completions.models import Completion
 from keys.models import Run
 from tests import factories, waiting
 from tests.chat import prompt_bytes
-from tests.faults import fault
 from tests.live.gateway import QUESTION, Answer, answer, head, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
 
@@ -74,11 +73,6 @@ def refused_first(clients: list[Any], count: int) -> list[Answer]:
     return [answer(client) for client in first]
 
 
-@fault(
-    "Client",
-    "200 requests of one run arrive at once at two hosts, on a budget for ten",
-    "Ten are served and charged. Others get 429 while the budget is held, then 402",
-)
 @pytest.mark.parametrize("limit_cents", [None, 11], ids=["run", "run-and-limit"])
 def test_a_run_with_a_budget_for_ten_serves_ten_over_two_hosts(hosts, alice, gate, limit_cents):
     limit = {"limit_cents": limit_cents, "type": "FIXED"} if limit_cents else {}
@@ -124,6 +118,7 @@ def test_a_run_is_counted_after_the_death_of_a_worker(transactional_db, gateways
     client.sendall(head(secret, f"Content-Length: {len(raw)}", *headers) + raw)
     waiting.until(lambda: Run.objects.filter(held_nanos=WORST_NANOS).exists())
     gateway.kill()
+    client.close()
     Completion.objects.update(relayed_bytes=40)
     assert sweeper.resolve(Completion.objects.get())
     wait_until_settled(alice)

@@ -35,7 +35,6 @@ def test_every_endpoint_that_costs_money_counts_on_its_run(alice, echo_model, en
     path, fields = ENDPOINTS[endpoint]
     reply = post(client_for(secret), path, fields)
     assert (reply.status_code, reply["x-gateway-run"], reply["x-gateway-run-budget"]) == (200, "nightly", "0.50")
-    reply.close()
     run, completion = Run.objects.get(), Completion.objects.get()
     assert (run.requests, completion.run, run.key_id) == (1, "nightly", key.pk)
     assert run.held_nanos == 0 < run.spent_nanos == completion.cost_nanos
