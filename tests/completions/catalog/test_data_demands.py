@@ -5,6 +5,7 @@
 
 import csv
 import json
+from typing import Any
 
 import pytest
 
@@ -309,7 +310,8 @@ def test_owners_and_support_read_it(api, alice, routed, superuser):  # noqa: F81
         shown = page.content.decode()
         assert "<dt>Data: the account demands</dt><dd>zdr, region eu</dd>" in shown
         assert "<dt>Data: the route promises</dt><dd>not kept, not trained on, processed in eu</dd>" in shown
-    exported = b"".join(client.post("/dashboard/requests/export/").streaming_content).decode()
+    reply: Any = client.post("/dashboard/requests/export/")
+    exported = b"".join(reply.streaming_content).decode()
     [row] = csv.DictReader(exported.splitlines())
     assert [json.loads(row[name]) for name in ("dataDemanded", "dataPromised")] == [
         {"account": {"zdr": True, "region": ["eu"]}},
