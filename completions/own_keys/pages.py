@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
 
 from billing.accounts.member_pages import form_page, plain_page
 from billing.accounts.roles import Permission
@@ -109,6 +110,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "own_keys/list.html", {"keys": keys, "may_add": bool(providers_for(account)), "fee": _fee()})
 
 
+@sensitive_post_parameters(_SECRET)
 @form_page(Permission.MANAGE_PROVIDER_KEYS)
 @reauthenticates
 def add(request: HttpRequest, account: Account) -> HttpResponse:
@@ -116,6 +118,7 @@ def add(request: HttpRequest, account: Account) -> HttpResponse:
     return _form_page(request, account, OwnKeyForm(providers_for(account), None, _typed(request), initial={"fallback": ""}))
 
 
+@sensitive_post_parameters(_SECRET)
 @form_page(Permission.MANAGE_PROVIDER_KEYS)
 @reauthenticates
 def change(request: HttpRequest, account: Account, key_id: UUID) -> HttpResponse:
