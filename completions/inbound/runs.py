@@ -35,7 +35,7 @@ class RunObject(Shape):
     held = Text(f"Held by running requests. {_DOLLARS}")
     left = Text(f"What a new request may hold. {_DOLLARS}")
     requests = Number("Those that were admitted.")
-    models = ModelOfRun(many=True, help_text="By model, the dearest first. Less than the whole once details are archived.")
+    models = ModelOfRun(many=True, help_text="By model, largest cost first. Less than the whole once details are archived.")
 
 
 class RunView(RatedView):
