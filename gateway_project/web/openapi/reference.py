@@ -194,7 +194,7 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
         lines.append(f"-X {method}")
     elif method == "POST" and body is None:
         lines.append("-X POST")
-    for scheme in operation.get("security", []):
+    for scheme in operation.get("security", [])[:1]:  # of several any one suffices
         key = "GATEWAY_MANAGEMENT_KEY" if "managementKey" in scheme else "GATEWAY_API_KEY"
         lines.append(f'-H "Authorization: Bearer ${key}"')
     if body is not None:

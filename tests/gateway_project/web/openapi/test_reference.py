@@ -54,6 +54,7 @@ def test_every_operation_is_shown_with_an_example():
 def test_the_examples_of_management_take_its_key():
     operations = {each.id: each for each in reference.read_operations("http://api.test", "http://test")}
     assert "Bearer $GATEWAY_MANAGEMENT_KEY" in operations["createKey"].curl
+    assert operations["exportUsage"].curl.count("Authorization") == 1  # which takes either
     assert operations["updateKey"].curl.startswith("curl http://test/api/keys/0352")
     assert "-X PATCH" in operations["updateKey"].curl
     assert "-X POST" in operations["pauseKey"].curl
