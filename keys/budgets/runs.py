@@ -6,7 +6,7 @@ Others with the same name may say something else: it changes nothing, and replie
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import msgspec
@@ -100,8 +100,8 @@ def _read_deadline(text: str | None) -> datetime | timedelta | None:
         if _SECONDS.fullmatch(text):
             return timedelta(seconds=int(text))
         if _TIME.fullmatch(text):
-            return datetime.fromisoformat(text)
-    except ValueError:
+            return datetime.fromisoformat(text).astimezone(UTC)  # PostgreSQL reads no zone beyond 15:59
+    except (ValueError, OverflowError):
         pass
     raise errors.wrong(DEADLINE_HEADER, "must be a number of seconds from now, or a time such as 2026-12-31T18:00:00Z")
 

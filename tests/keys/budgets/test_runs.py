@@ -1,6 +1,6 @@
 """Requests that name a run share its budget and its deadline, to the nanodollar."""
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 from typing import Any, cast
 
 import pytest
@@ -130,10 +130,11 @@ def test_a_passed_deadline_refuses(alice, echo_model):
     assert (reply["x-should-retry"], Completion.objects.count()) == ("false", 0)
 
 
-@pytest.mark.parametrize("deadline", ["90", "in the future"])
-def test_a_deadline_is_a_time_or_seconds_from_now(api, echo_model, deadline):
+@pytest.mark.parametrize("zone_hours", [None, 0, 14, 23, -23])
+def test_a_deadline_is_a_time_of_any_zone_or_seconds_from_now(api, echo_model, zone_hours):
     now = pool.database_time()
-    deadline = deadline if deadline.isdigit() else (now + timedelta(seconds=90)).isoformat()
+    zone = timezone(timedelta(hours=zone_hours or 0))
+    deadline = "90" if zone_hours is None else (now + timedelta(seconds=90)).astimezone(zone).isoformat()
     assert send(api, deadline=deadline).status_code == 200
     assert timedelta(seconds=89) < Run.objects.get().deadline - now < timedelta(seconds=120)
 
@@ -141,7 +142,8 @@ def test_a_deadline_is_a_time_or_seconds_from_now(api, echo_model, deadline):
 BAD = {
     "x-gateway-run": ["", "a b", ".hidden", "a/b", "a" * 101, "a,b", "\xe9"],
     "x-gateway-run-budget": ["", "0", "0.0", "-1", "$1", "1,5", "1e3", "1.0000000001", "1.", ".5", "1 ", "10000000000"],
-    "x-gateway-run-deadline": ["", "0", "-5", "1.5", "soon", "2026-12-31", "2026-12-31T18:00:00", "2026-13-31T18:00:00Z"],
+    "x-gateway-run-deadline": ["", "0", "-5", "1.5", "soon", "2026-12-31", "2026-12-31T18:00:00", "2026-13-31T18:00:00Z"]
+    + ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"],
 }
 
 
