@@ -24,7 +24,7 @@ from billing.models import (
     WebhookEndpoint,
 )
 from completions.charging import stored_responses
-from completions.models import Completion, StoredResponse
+from completions.models import Completion, OwnKey, StoredResponse
 from completions.tasks import forget_stored_responses
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -48,7 +48,8 @@ def test_each_table_of_an_account_has_a_word_about_export_and_erasure():
 
 def test_the_files_of_an_export_have_an_order_that_no_model_changes():
     names = list(own_tables.readers())
-    first = ["account", "members", "ledger", "payments", "credit_notes", "alerts", "activity", "keys", "requests", "responses"]
+    first = ["account", "members", "ledger", "payments", "credit_notes", "alerts", "activity", "keys"]
+    first += ["requests", "responses", "own_keys"]
     assert names[: len(first)] == first
     assert names[len(first) :] == sorted(names[len(first) :])
 
@@ -82,6 +83,7 @@ def filled(alice):
     RefusedRequest.objects.create(key=key, at=now, request_id="req_1", **refused)
     SpendingDay.objects.create(key=key, day=now.date(), spent_nanos=7)
     Run.objects.create(key=key, name="nightly", budget_nanos=9)
+    OwnKey.objects.create(account=alice, provider=fixed["provider"], sealed_secret="sealed", hint="wxyz")
     budget = Budget.objects.create(account=alice, scope="TAG", tag="team", amount_cents=1, action="WARN")
     BudgetMonth.objects.create(budget=budget, month=now.date().replace(day=1), amount_cents=1)
     endpoint = WebhookEndpoint.objects.create(account=alice, url=f"https://example.org/{SECRET}", sealed_secret="sealed")
@@ -115,6 +117,7 @@ def test_the_export_has_the_rows_of_each_table_and_no_secret(filled, bob):
     assert (response["input"], response["output"]) == ([{"text": SECRET}], [{"text": SECRET}])
     assert (invited["email"], invited["role"], invited["invitedBy"]) == ("new@example.org", "VIEWER", "alice@example.org")
     assert files["emails"][0]["refunds"] is False
+    assert [(row["provider"], row["endsWith"]) for row in files["own_keys"]] == [(filled.own_keys.get().provider_id, "wxyz")]
     text = json.dumps(files)
     assert "sealed" not in text
     assert "0" * 64 not in text  # a digest
