@@ -13,11 +13,12 @@ TABLES = {
     "overcharge": "SELECT account_id, metadata ->> 'completionId' AS completion_id, reference, amount_nanos AS returned_nanos"
     " FROM billing_ledgerentry WHERE NOT (type = 'USAGE_DEBIT') AND reference LIKE 'overcharge:%%'"
     " AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)",
-    "run": "SELECT keys_run.*, account_id FROM keys_run JOIN key ON key.id = key_id",
     "budget_month": """
         SELECT counted.*, account_id FROM keys_budgetmonth AS counted JOIN keys_budget ON keys_budget.id = budget_id
         WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid""",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    # After completions, because of days only those are read that completions name.
+    "run": "SELECT keys_run.*, account_id FROM keys_run JOIN key ON key.id = key_id",
     "usage": "SELECT * FROM completions_usagehour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "label": """
         SELECT account_id, (hour AT TIME ZONE 'UTC')::date AS day, name, value, requests, errors, cost_nanos, prompt_tokens,
