@@ -145,10 +145,11 @@ def test_openais_sdk_names_a_run_and_ends_at_its_budget(gateway, alice, upstream
 def test_anthropics_sdk_names_a_run_and_ends_at_its_budget(gateway, alice, upstream, gate):
     gate.set()
     secret = factories.make_key(alice)[1]
+    messages: list[Any] = QUESTION
     with anthropic.Anthropic(base_url=gateway.url, api_key=secret, default_headers=HEADERS, max_retries=2) as sdk:
-        sdk.messages.create(model="acme/dear", messages=QUESTION, max_tokens=100)
+        sdk.messages.create(model="acme/dear", messages=messages, max_tokens=100)
         with pytest.raises(anthropic.APIStatusError) as refused:
-            sdk.messages.create(model="acme/dear", messages=QUESTION, max_tokens=100)
-    error = refused.value.body["error"]
+            sdk.messages.create(model="acme/dear", messages=messages, max_tokens=100)
+    error = refused.value.response.json()["error"]
     assert (refused.value.status_code, error["type"], error["details"]["run_id"]) == (402, "billing_error", "nightly")
     assert Completion.objects.count() == 1

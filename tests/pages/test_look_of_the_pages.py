@@ -103,6 +103,7 @@ OWNERS = [
     "/dashboard/settings/",
     "/dashboard/settings/activity/",
     "/dashboard/settings/emails/",
+    "/dashboard/settings/data/",
     "/dashboard/settings/name/",
     "/dashboard/settings/export/",
     "/dashboard/settings/provider-keys/",

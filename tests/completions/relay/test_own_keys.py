@@ -1,6 +1,7 @@
 """An account's own key of a provider serves its requests, for a fee, and tells nothing about ours."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -250,7 +251,7 @@ def test_each_kind_of_provider_is_shown_the_own_key_in_its_own_header(api, alice
 
 def test_messages_and_responses_are_served_by_own_keys_and_tell_their_refusals(api, alice, upstream):
     add_own_key(alice)
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "/v1/messages": {"max_tokens": 10, "messages": MESSAGES},
         "/v1/responses": {"input": "Say hello."},
     }
