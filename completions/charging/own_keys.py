@@ -6,6 +6,7 @@ with ours, at the full price, if the owner allows that. So a hold covers the dea
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -58,7 +59,7 @@ def _shows(route: Route, key: OwnKey) -> Route:
     target = route.target
     ours = target.show_key("") if target.show_key else {}
     headers = {name: value for name, value in target.headers.items() if name not in ours}
-    given = GivenKey(key.read_secret if route.takes_own_keys else None, target.show_key)
+    opened = partial(key.read_secret, route.base_url) if route.takes_own_keys else None
     return replace(
         route,
         id=-route.id,
@@ -67,7 +68,7 @@ def _shows(route: Route, key: OwnKey) -> Route:
         is_key_refused=False,
         hinted_until=0.0,
         promise=Promise(region=route.promise.region),  # the rest is of our contract
-        target=replace(target, headers=headers, credential=given),
+        target=replace(target, headers=headers, credential=GivenKey(opened, target.show_key)),
         own_key_id=str(key.pk),
         metrics_label=f"own:{route.provider_slug}",
     )

@@ -41,14 +41,13 @@ class OwnKey(OwnedModel):
         return not self.model_ids or model_id in self.model_ids
 
     def seal(self, secret: str) -> None:
-        """Store the secret, encrypted. The text is useless in the row of another account or provider."""
-        self.sealed_secret = secretbox.encrypt(secret, purpose=self._purpose)
+        """Store the secret, encrypted. The text is useless in the row of another account, and at another address."""
+        self.sealed_secret = secretbox.encrypt(secret, purpose=self._purpose(self.provider.base_url))
         self.hint = secret[-self.HINT_CHARACTERS :]
 
-    def read_secret(self) -> str:
-        """Raises secretbox.Unreadable."""
-        return secretbox.decrypt(self.sealed_secret, purpose=self._purpose)
+    def read_secret(self, base_url: str) -> str:
+        """Return the key for a provider at this address. Raises secretbox.Unreadable, also if it was entered for another."""
+        return secretbox.decrypt(self.sealed_secret, purpose=self._purpose(base_url))
 
-    @property
-    def _purpose(self) -> str:
-        return f"own-key:{self.account_id}:{self.provider_id}"
+    def _purpose(self, base_url: str) -> str:
+        return f"own-key:{self.account_id}:{self.provider_id}:{base_url.rstrip('/')}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db import transaction
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 
 from billing import locks
 from billing.models import Account
@@ -22,13 +22,14 @@ def begin_check(request: HttpRequest, account: Account, provider: Provider, secr
 
 
 def save(request: HttpRequest, account: Account, provider: Provider, secret: str, chosen: dict[str, Any]) -> None:
-    """Add the key, replace its secret, or without one change what is ``chosen``: columns by name."""
+    """Add the key, replace its secret, or without one change what is ``chosen``: columns by name. Raises Http404."""
     with transaction.atomic():
         locks.lock_account(account.pk)
         found = OwnKey.objects.filter(account=account, provider=provider).first()
         if found is None and not secret:
-            raise OwnKey.DoesNotExist  # it was removed meanwhile
-        key = found or OwnKey(account=account, provider=provider)
+            raise Http404("The key was removed meanwhile.")
+        key = found or OwnKey(account=account)
+        key.provider = provider  # with the address that was asked about the key
         before = _shown(key) if found else None
         for name, value in chosen.items():
             setattr(key, name, value)

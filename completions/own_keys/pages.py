@@ -30,11 +30,11 @@ _FALLBACKS = [
 def providers_for(account: Account) -> list[Provider]:
     """Return the providers with models here that take keys of accounts, and of which the account has none."""
     taken = account.own_keys.values("provider")
-    return [
-        each
-        for each in Provider.objects.filter(is_enabled=True).exclude(pk__in=taken)
-        if each.takes_own_keys and each.is_configured
-    ]
+    return [each for each in Provider.objects.filter(is_enabled=True).exclude(pk__in=taken) if _takes_keys(each)]
+
+
+def _takes_keys(provider: Provider) -> bool:
+    return provider.takes_own_keys and provider.is_configured
 
 
 class OwnKeyForm(forms.Form):
@@ -78,6 +78,8 @@ class OwnKeyForm(forms.Form):
 
     def clean(self) -> None:
         wanted = list(dict.fromkeys(self.cleaned_data.get("models", "").split()))
+        if not self.errors and self.cleaned_data[_SECRET] and not _takes_keys(self.chosen_provider):
+            self.add_error(_SECRET, f"{self.chosen_provider} takes no keys of accounts now.")
         if not self.errors:
             routes = Route.objects.filter(provider=self.chosen_provider, is_enabled=True)
             if unknown := set(wanted) - set(routes.values_list("model_id", flat=True)):

@@ -40,7 +40,8 @@ class GivenKey(msgspec.Struct, frozen=True):
         try:
             return GivenProof(self.open(), self.show)
         except secretbox.Unreadable as error:
-            raise CredentialUnavailable(f"the key cannot be read: it is {error}") from error
+            reason = f"the provider has another address now, or the key cannot be read ({error}): enter it again"
+            raise CredentialUnavailable(reason) from error
 
     def renew(self, refused: Proof) -> bool:
         return False

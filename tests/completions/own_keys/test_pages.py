@@ -4,11 +4,15 @@ import json
 import re
 
 import pytest
+from django.http import Http404
+from django.test import RequestFactory
 
 from billing.account_settings import own_tables
 from billing.models import Account
 from completions.management.commands import reencrypt_secrets
-from completions.models import Completion, OwnKey
+from completions.models import Completion, OwnKey, Provider
+from completions.own_keys import acts
+from completions.providers.access import keeper
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.completions.rows import ask
@@ -28,6 +32,10 @@ def words(page):
     return " ".join(re.sub(r"<[^>]+>", " ", page.content.decode()).split())
 
 
+def opened(key):
+    return key.read_secret(key.provider.base_url)
+
+
 def add(client, **fields):
     return client.post(f"{PAGE}new/", {**FORM, **fields}, follow=True)
 
@@ -40,7 +48,7 @@ def test_an_accepted_key_is_saved_sealed_and_shown_by_its_last_four(owner, alice
     assert (asked.path, asked.headers["authorization"]) == ("/v1/models", f"Bearer {SECRET}")
     assert "…wxyz" in words(owner.get(PAGE))
     key, account = OwnKey.objects.get(), Account.objects.get(pk=alice.pk)
-    assert (key.read_secret(), account.has_own_keys) == (SECRET, True)
+    assert (opened(key), account.has_own_keys) == (SECRET, True)
     for shown in (page, owner.get(PAGE), owner.get(f"{PAGE}{key.pk}/"), owner.get("/dashboard/settings/activity/")):
         assert SECRET not in shown.content.decode()
     assert SECRET not in key.sealed_secret + json.dumps(list(Activity.objects.values()), default=str)
@@ -77,11 +85,38 @@ def test_a_key_is_changed_without_being_typed_again_and_replaced(owner, upstream
     key = OwnKey.objects.get()
     owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "", "models": "acme/large", "fallback": "ours"})
     key.refresh_from_db()
-    assert (key.read_secret(), key.model_ids, key.falls_back) == (SECRET, ["acme/large"], True)
+    assert (opened(key), key.model_ids, key.falls_back) == (SECRET, ["acme/large"], True)
     assert len(upstream.requests) == 1
     owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "another-secret-abcd", "models": "", "fallback": ""})
     key.refresh_from_db()
-    assert (key.read_secret(), key.hint, key.falls_back) == ("another-secret-abcd", "abcd", False)
+    assert (opened(key), key.hint, key.falls_back) == ("another-secret-abcd", "abcd", False)
+
+
+@pytest.mark.parametrize(
+    "now", [{"passes_unknown_fields": True}, {"access": {"auth": {"type": "azure"}}}, {"kind": "echo"}, {"is_enabled": False}]
+)
+def test_a_provider_that_takes_no_keys_any_more_is_shown_none(owner, alice, upstream, now):  # noqa: F811
+    upstream.will(LIST)
+    add(owner)
+    Provider.objects.filter(pk="scripted").update(**now)
+    key = OwnKey.objects.get()
+    page = owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "another-secret-abcd", "models": "", "fallback": ""})
+    assert "scripted takes no keys of accounts now." in words(page)
+    assert OwnKey.objects.get().sealed_secret == key.sealed_secret
+    assert (len(upstream.requests), keeper.keepers) == (1, {})
+    owner.post(f"{PAGE}{key.pk}/remove/")
+    assert not OwnKey.objects.exists()
+
+
+def test_a_key_that_is_removed_meanwhile_is_not_found(owner, alice, upstream):  # noqa: F811
+    upstream.will(LIST)
+    add(owner)
+    key = OwnKey.objects.get()
+    request = RequestFactory().post(PAGE)
+    key.delete()
+    with pytest.raises(Http404):
+        acts.save(request, alice, key.provider, "", {"falls_back": True})
+    assert not OwnKey.objects.exists()
 
 
 def test_a_removed_key_is_gone_and_ours_serves(owner, alice, upstream, api):  # noqa: F811
@@ -145,7 +180,7 @@ def test_own_keys_are_reencrypted(owner, upstream, settings):  # noqa: F811
     reencrypt_secrets.reencrypt_all(lambda line: None)
     after = OwnKey.objects.get()
     assert after.sealed_secret != before.sealed_secret
-    assert after.read_secret() == SECRET
+    assert opened(after) == SECRET
 
 
 def test_the_page_of_a_request_tells_the_fee_and_whose_key_served(owner, upstream, api):  # noqa: F811

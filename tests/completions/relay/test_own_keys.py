@@ -12,6 +12,7 @@ from completions.models import Completion, OwnKey, Provider
 from completions.relay import attempts, circuit_breaker, route_health
 from keys.models import SpendingDay
 from tests import factories
+from tests.chat import everything_written
 from tests.completions.routes import add
 from tests.completions.rows import MESSAGES, abandon, ask, ask_streamed, assert_charged, begin, events, text
 from tests.conftest import client_for
@@ -82,6 +83,27 @@ def test_a_key_copied_to_another_account_opens_nothing(api, alice, charlie, upst
     assert upstream.requests == []
 
 
+def test_a_key_is_not_sent_to_another_address_than_that_which_it_was_entered_for(api, alice, upstream, spare):
+    add_own_key(alice)
+    Provider.objects.filter(pk="scripted").update(base_url=spare.url)
+    lookup._offers.clear()
+    reply = ask(api)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (424, "own_key_refused")
+    assert "the provider has another address now" in reply.json()["error"]["message"]
+    assert upstream.requests == spare.requests == []
+    assert Completion.objects.get().cost_nanos == 0
+
+
+@pytest.mark.parametrize(("secret", "shown_as"), [(None, KEY), (OWN, OWN)])
+def test_a_key_that_a_provider_repeats_as_the_id_of_the_request_is_not_kept(api, alice, upstream, secret, shown_as):
+    if secret:
+        add_own_key(alice)
+    upstream.will(refusal(400, "no", x_request_id=f"id-{shown_as}"))
+    assert ask(api).status_code == 400
+    assert Completion.objects.get().provider_request_id is None
+    assert shown_as not in str(everything_written())
+
+
 def test_a_refused_own_key_fails_the_request_and_ours_is_not_asked(api, alice, upstream, caplog):
     caplog.set_level(logging.DEBUG)
     add_own_key(alice)
@@ -142,6 +164,17 @@ def test_no_other_route_or_fallback_is_paid_for_without_permission(api, alice, l
     assert (reply.status_code, spare.requests) == (502, [])
     assert set(shown(upstream)) == {THEIRS}
     assert Completion.objects.get().cost_nanos == 0
+
+
+def test_where_its_provider_is_switched_off_or_left_out_ours_serves_elsewhere(api, alice, large, upstream, spare):
+    add(large, spare)
+    add_own_key(alice)
+    assert ask(api, provider={"ignore": ["scripted"]})["x-gateway-provider"] == "spare"
+    Provider.objects.filter(pk="scripted").update(is_enabled=False)
+    lookup._offers.clear()
+    reply = ask(api)
+    assert (reply["x-gateway-provider"], "x-gateway-own-key" in reply, upstream.requests) == ("spare", False, [])
+    assert set(Completion.objects.values_list("own_key_fee", flat=True)) == {None}
 
 
 def test_a_key_of_some_models_serves_no_other(api, alice, upstream):
