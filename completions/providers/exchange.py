@@ -4,7 +4,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -97,7 +97,7 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
             raise provider_failure(call, error, provider_worked=isinstance(error, http.TimedOut)) from error
         if response is None:
             return response
-        call.head.has_arrived, call.head.request_id = True, _request_id(response)
+        call.head.has_arrived, call.head.request_id = True, _request_id(call, response)
         if not 200 <= response.status < 300:
             try:
                 raise _refusal(call, response, self.interpret)
@@ -138,14 +138,20 @@ def post(
     return Posted(call, awaited, interpret)
 
 
-def _request_id(response: http.BegunResponse) -> str | None:
-    """Return the id by which the provider knows the request, for questions to it; None for one that is too long to keep."""
+def _request_id(call: Call, response: http.BegunResponse) -> str | None:
+    """Return the id by which the provider knows the request, for questions to it; None for one that must not be kept."""
     if response.header_names.isdisjoint(_REQUEST_ID_HEADERS):
         return None
     for name in _REQUEST_ID_HEADERS:
         if _REQUEST_ID.fullmatch(sent := response.header(name).strip()):
-            return sent
+            return None if any([secret in sent for secret in _secrets(call)]) else sent  # noqa: C419  faster
     return None
+
+
+def _secrets(call: Call) -> Sequence[str]:
+    """Return what was shown to the provider, and must be repeated to nobody."""
+    proof, api_key = call.head.proof, call.route.api_key
+    return proof.secrets if proof else (api_key,) if api_key else ()
 
 
 def explain(error: Exception, response: http.BegunResponse, body: bytes) -> Exception:
@@ -283,7 +289,7 @@ def _reasons(call: Call, words: str, status: int | None, line: str, ended: objec
 def _printable(call: Call, text: str) -> str:
     one_line = " ".join(text[:_READ_CHARACTERS_MAX].split())
     printable = "".join(character for character in one_line if character.isprintable())
-    return masking.mask_keys(printable, *(call.head.proof.secrets if call.head.proof else (call.route.api_key,)))
+    return masking.mask_keys(printable, *_secrets(call))
 
 
 _QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")
