@@ -609,7 +609,7 @@ INVARIANTS = [
                         an_accounts_rate_is_at_least_one_a_minute, an_accounts_open_holds_are_never_negative,
                         an_account_may_run_at_least_one_request, a_warning_threshold_is_a_positive_amount,
                         billing_account_requests_in_flight_max_check, billing_account_requests_per_minute_check,
-                        billing_account_tokens_per_minute_check}'),
+                        billing_account_tokens_per_minute_check, billing_account_key_lifetime_days_max_check}'),
                     ('billing_ledgerentry', '{billing_ledgerentry_pkey, billing_ledgerentry_reference_key,
                         billing_ledgerentry_account_id_ac8d6a24_fk_billing_account_id,
                         billing_ledgerentry_issued_by_id_5c71d352_fk_billing_user_id, a_place_in_the_book_is_taken_once,

@@ -291,9 +291,8 @@ INVARIANTS = [
         "A completion's run is one of its key, with the same budget, and its monthly budgets are its account's.",
         """
         SELECT completion.account_id, completion.id AS completion_id, run, budgets FROM completion
-        WHERE run IS NOT NULL AND NOT EXISTS (
-            SELECT FROM keys_run WHERE (key_id, name, budget_nanos) = (completion.key_id, run, run_budget_nanos)
-        ) OR budgets IS NOT NULL AND EXISTS (
+        LEFT JOIN keys_run ON (keys_run.key_id, name, budget_nanos) = (completion.key_id, run, run_budget_nanos)
+        WHERE run IS NOT NULL AND name IS NULL OR budgets IS NOT NULL AND EXISTS (
             SELECT FROM jsonb_object_keys(budgets) AS named
             LEFT JOIN keys_budget AS budget ON budget.id = named AND budget.account_id = completion.account_id
             LEFT JOIN keys_budgetmonth ON budget_id = budget.id AND month = date_trunc('month', spending_day::timestamp)::date
