@@ -38,6 +38,7 @@ _HEADERS = [
         ("x-gateway-ranking", str, "The ranking that chose the model, as an id to send as model.", _ATTEMPTED),
         ("x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]),
         ("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
+        ("x-gateway-own-key", str, "used: the account's own key served. fallback: it failed, and ours did.", _ATTEMPTED),
         (runs.HEADER, str, "The run that it counts on.", [200]),
         (runs.BUDGET_HEADER, str, "The budget that is in force for the run, in US dollars.", [200, 402]),
         (runs.LEFT_HEADER, str, "What is left of it when the reply begins, in US dollars.", [200, 402]),
@@ -55,20 +56,13 @@ _QUOTE = (
 )
 ESTIMATE = "The gateway's own estimate, at no cost: no provider is asked."
 _BODY_ERRORS = (  # of an endpoint that reads the body of a completion
-    *(errors.InvalidRequest, errors.ModelNotFound, errors.RequestTimeout, errors.RequestTooLarge),
+    *(errors.InvalidRequest, errors.ModelNotFound, errors.DataDemandUnmet, errors.RequestTimeout, errors.RequestTooLarge),
     errors.UnsupportedMediaType,
 )
 _ERRORS = (
-    *(
-        *_BODY_ERRORS,
-        errors.InvalidApiKey,
-        errors.InsufficientQuota,
-        errors.BudgetExceeded,
-        errors.RequestInProgress,
-        errors.ReplyUnreadable,
-    ),
-    *(errors.RateLimitExceeded, errors.UpstreamFailed, errors.UpstreamOverloaded, errors.UpstreamNotAsked),
-    errors.UpstreamTimeout,
+    *(*_BODY_ERRORS, errors.InvalidApiKey, errors.InsufficientQuota, errors.BudgetExceeded, errors.RequestInProgress),
+    *(errors.ReplyUnreadable, errors.RateLimitExceeded, errors.OwnKeyRefused, errors.OwnKeyExhausted),
+    *(errors.UpstreamFailed, errors.UpstreamOverloaded, errors.UpstreamNotAsked, errors.UpstreamTimeout),
 )
 
 

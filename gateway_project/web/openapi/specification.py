@@ -213,6 +213,7 @@ _ERROR_HEADERS = {
     "401": ["WWW-Authenticate"],
     "402": ["x-should-retry"],
     "409": ["Retry-After", "x-should-retry"],
+    "424": ["x-should-retry"],
     "429": ["Retry-After", "retry-after-ms", "x-should-retry"],
     "503": ["Retry-After"],
 }

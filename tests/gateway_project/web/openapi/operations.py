@@ -16,6 +16,7 @@ PATHS = {
     "/v1/models/{model_id}": "get",
     "/v1/usage": "get",
     "/v1/usage/export": "get",
+    "/v1/runs/{run_id}": "get",
     "/v1/key": "get",
     "/v1/generation": "get",
     "/api/billing/balance": "get",

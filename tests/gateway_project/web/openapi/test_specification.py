@@ -124,6 +124,7 @@ def test_a_completion_describes_its_headers(document):
     operation = document["paths"]["/v1/chat/completions"]["post"]
     described = operation["responses"]["200"]["headers"]
     facts = ("provider", "attempts", "failed-providers", "cost", "max-cost", "ranking", "finish-reason", "ignored-fields")
+    facts += ("own-key", "run", "run-budget", "run-left", "run-deadline")
     own = {f"x-gateway-{name}" for name in facts} | {"Idempotent-Replayed", "Idempotent-Stored"}
     assert set(described) == {*own, *RATE_HEADERS, "x-request-id"}
     assert described["x-gateway-attempts"]["schema"]["type"] == "integer"
@@ -135,7 +136,7 @@ def test_a_completion_describes_its_headers(document):
 
 
 def test_a_completion_takes_an_idempotency_key(document, api, echo_model):
-    [parameter] = document["paths"]["/v1/chat/completions"]["post"]["parameters"]
+    parameter, *_ = document["paths"]["/v1/chat/completions"]["post"]["parameters"]
     assert (parameter["in"], parameter["name"], parameter.get("required", False)) == ("header", "Idempotency-Key", False)
     bounds, fields = parameter["schema"], {"model": "demo/echo", "messages": [{"role": "user", "content": "hi"}]}
     for length, status in ((bounds["minLength"], 200), (bounds["maxLength"], 200), (0, 400), (bounds["maxLength"] + 1, 400)):
