@@ -1,9 +1,7 @@
 """The admin pages of bills: imports, how they compare, and what names on them stand for."""
 
-import time
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -27,8 +25,6 @@ from gateway_project.templatetags.amounts import usd
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
 
-_PAUSE_SECONDS = 0.02  # for the completions of this process, as long as the lines before it took
-
 
 def amount(exact: Decimal) -> Amount:
     """Show an amount of a bill, rounded to nanodollars at most."""
@@ -36,12 +32,12 @@ def amount(exact: Decimal) -> Amount:
     return Amount(dollars.show(nanos).shown, comparison.in_dollars(exact))
 
 
-def _usd_column(title: str, read: Callable[[Any], Decimal | None], **options: Any) -> Any:
-    return column(title, lambda row: "not known" if (found := read(row)) is None else usd(amount(found)), **options)
+def _usd_column(title: str, read: Callable[[Any], Decimal | int | None], **options: Any) -> Any:
+    def show(row: Any) -> str:
+        found = read(row)
+        return "not known" if found is None else usd(amount(found) if isinstance(found, Decimal) else found)
 
-
-def _nanos(nanos: int | None) -> Decimal | None:
-    return None if nanos is None else EXACT.scaleb(Decimal(nanos), -9)
+    return column(title, show, **options)
 
 
 @admin.register(BillComparison)
@@ -55,11 +51,10 @@ class BillComparisonAdmin(ReadOnlyAdmin):
         *("provider", "day", "name", "charged", "expected", "billed", "difference", "explained", "unexplained", "why"),
         *("completions", "lines", "bill", "compared_at"),
     )
-    change_form_template = "admin/completions/billcomparison/change_form.html"
 
     at = column("provider", lambda row: row.provider_id, ordering="provider")
-    charged = _usd_column("charged", lambda row: _nanos(row.charged_nanos), ordering="charged_nanos")
-    expected = _usd_column("expected cost", lambda row: _nanos(row.expected_nanos), ordering="expected_nanos")
+    charged = _usd_column("charged", lambda row: row.charged_nanos, ordering="charged_nanos")
+    expected = _usd_column("expected cost", lambda row: row.expected_nanos, ordering="expected_nanos")
     billed = _usd_column("billed", lambda row: row.billed_usd, ordering="billed_usd")
     difference = _usd_column("difference", comparison.difference)
     unexplained = _usd_column("unexplained", lambda row: row.unexplained_usd, ordering=Abs("unexplained_usd"))
@@ -87,25 +82,34 @@ class UploadForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".csv,.json,.gz,.zip"}),
     )
 
-    def run(self) -> tuple[Bill, bool] | None:
-        """Import the file. A refusal becomes an error of the field."""
-        uploaded = self.cleaned_data["file"]
-        try:
-            found = [File(uploaded.name, uploaded)]
-            return importing.run(self.cleaned_data["provider"], found, UPLOADED_BYTES_MAX, partial(time.sleep, _PAUSE_SECONDS))
-        except Refused as refusal:
-            self.add_error("file", str(refusal))
-            return None
+    def clean(self) -> dict[str, Any]:
+        """Import the file as ``imported``. A refusal becomes an error of the field."""
+        if not self.errors:
+            uploaded = self.cleaned_data["file"]
+            try:
+                self.imported = importing.run(
+                    self.cleaned_data["provider"], [File(uploaded.name, uploaded)], UPLOADED_BYTES_MAX
+                )
+            except Refused as refusal:
+                self.add_error("file", str(refusal))
+        return self.cleaned_data
+
+
+class _OneByOne:
+    """Lets the action that deletes several do with each what its page does: the days are compared anew."""
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for each in queryset:
+            self.delete_model(request, each)  # type: ignore[attr-defined]
 
 
 @admin.register(Bill)
-class BillAdmin(ReadOnlyAdmin):
+class BillAdmin(_OneByOne, ReadOnlyAdmin):
     list_display = ("file_name", "provider", "format", "lines", "total", "others", "at")
     list_filter = ("provider", "format")
     ordering = ("-pk",)
     fields = ("provider", "file_name", "format", "days_covered", "lines", "total", "lines_left_out", "at")
     own_pages = {"import/": "import"}
-    change_list_template = "admin/completions/bill/change_list.html"
 
     total = _usd_column("total", lambda bill: bill.total_usd, ordering="total_usd")
     at = column("imported at", lambda bill: moment(bill.begun_at), ordering="begun_at")
@@ -134,8 +138,8 @@ class BillAdmin(ReadOnlyAdmin):
         if not (self.has_view_permission(request) and self.has_import_permission(request)):
             raise PermissionDenied("completions.add_bill")
         form = UploadForm(request.POST or None, request.FILES or None)
-        if form.is_valid() and (imported := form.run()):
-            bill, is_new = imported
+        if form.is_valid():
+            bill, is_new = form.imported
             if is_new:
                 with transaction.atomic():
                     self.record(request, Activity.Act.ADDED, bill, f"Imported {bill}.")
@@ -151,15 +155,11 @@ class BillAdmin(ReadOnlyAdmin):
     def delete_model(self, request: HttpRequest, obj: Bill) -> None:
         days = list(obj.days.values_list("day", flat=True))
         obj.delete()
-        comparison.compare_days(obj.provider, days)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Bill]) -> None:
-        for bill in queryset:
-            self.delete_model(request, bill)
+        comparison.compare_days(obj.provider_id, days)
 
 
 @admin.register(BilledModel)
-class BilledModelAdmin(RecordedAdmin):
+class BilledModelAdmin(_OneByOne, RecordedAdmin):
     """Names on bills, and the models that they stand for. The days that have them are compared anew at once."""
 
     list_display = ("name", "provider", "model")
@@ -167,6 +167,9 @@ class BilledModelAdmin(RecordedAdmin):
     search_fields = ("name", "model__id")
     ordering = ("provider", "name")
     autocomplete_fields = ("model",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("provider", "name") if obj else ()  # the days with a former name would not be compared anew
 
     def save_model(self, request: HttpRequest, obj: BilledModel, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -5,13 +5,11 @@ billed. Each reason can explain a difference between two bounds; what exceeds th
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from functools import partial
+from decimal import Decimal, localcontext
 from itertools import islice
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -20,7 +18,7 @@ from django.db.models import F, Sum
 from completions.bills import names
 from completions.bills.formats import FORMATS
 from completions.bills.reading import EXACT
-from completions.models import Bill, BillComparison, BillDay, BilledModel, BillLine, Completion, Provider, ProviderDay
+from completions.models import Bill, BillComparison, BillDay, BilledModel, BillLine, Completion, ProviderDay
 from completions.statistics import margins
 from gateway_project.db import cell, everywhere, pool
 
@@ -38,43 +36,46 @@ _REQUESTS_TIME = timedelta(days=1)  # by which clocks, and the times of bills, m
 _CHUNK = 1_000
 _Finding = BillComparison.Finding
 _TOKENS = Sum(F("prompt_tokens") + F("completion_tokens"))
-_ZERO = Decimal(0)
 
 
 @dataclass
 class _Found:
-    """A model on a day. ``bounds``: between which amounts in US dollars each reason explains a difference."""
+    """A model on a day. Each reason explains a difference from -``less`` to ``more``, in US dollars."""
 
     completions: int = 0
     charged_nanos: int = 0
     expected_nanos: int | None = 0
     tokens: int = 0
     lines: int = 0
-    billed: Decimal = _ZERO
+    billed: Decimal = Decimal(0)
     billed_tokens: int | None = 0
-    bounds: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    less: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    more: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     finding: str = ""
 
 
-def compare_days(provider: Provider, days: Iterable[date]) -> None:
-    for day in days:
-        compare(provider, day)
+_ByName = dict[str, _Found]
 
 
 def compare_recent() -> int:
     """Compare the days of the last month anew: prices and names may have been corrected. Return how many days."""
-    since, number = pool.database_time().date() - timedelta(days=_RECENT_DAYS), 0
-    for provider in Provider.objects.filter(pk__in=Bill.objects.values("provider")):
-        days = BillDay.objects.filter(bill__provider=provider, day__gte=since).values_list("day", flat=True).distinct()
-        compare_days(provider, days)
-        number += len(days)
-    return number
+    since = pool.database_time().date() - timedelta(days=_RECENT_DAYS)
+    days = BillDay.objects.filter(day__gte=since, bill__finished_at__isnull=False)
+    found = list(days.values_list("bill__provider", "day").distinct())
+    for provider_id, day in found:
+        compare(provider_id, day)
+    return len(found)
 
 
 def compare_name(said: BilledModel) -> None:
     """Compare the last days on which bills have a name anew."""
-    days = BillLine.objects.filter(bill__provider=said.provider, name=said.name).values_list("day", flat=True)
-    compare_days(said.provider, list(days.order_by("-day").distinct()[:_RECENT_DAYS]))
+    days = BillLine.objects.filter(bill__provider=said.provider_id, name=said.name).values_list("day", flat=True)
+    compare_days(said.provider_id, list(days.order_by("-day").distinct()[:_RECENT_DAYS]))
+
+
+def compare_days(provider_id: str, days: Iterable[date]) -> None:
+    for day in days:
+        compare(provider_id, day)
 
 
 def difference(row: BillComparison) -> Decimal | None:
@@ -93,93 +94,72 @@ def in_dollars(exact: Decimal) -> str:
     return f"{'-' if exact < 0 else ''}${whole}.{fraction.ljust(2, '0')}"
 
 
-def current_bill(provider: Provider, day: date) -> Bill | None:
+def current_bill(provider_id: str, day: date) -> Bill | None:
     """Return the newest bill that has the day."""
-    complete = Bill.objects.filter(provider=provider, days__day=day, finished_at__isnull=False)
-    return complete.order_by("-pk").first()
+    return Bill.objects.filter(provider=provider_id, days__day=day, finished_at__isnull=False).order_by("-pk").first()
 
 
-def compare(provider: Provider, day: date) -> None:
+def compare(provider_id: str, day: date) -> None:
     """Write the comparisons of a day anew. Safe at any time and concurrently."""
-    with transaction.atomic():
-        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"bills of {provider.pk} {day}"])
-        bill, rows = current_bill(provider, day), []
-        if bill:
-            found = _read(provider, day, bill)
-            rows = [
-                _row(bill, day, name, each)
-                for name, each in found.items()
-                if each.completions or each.lines or each.charged_nanos
-            ]
-        BillComparison.objects.filter(provider=provider, day=day).delete()
-        BillComparison.objects.bulk_create(rows)
+    with transaction.atomic(), localcontext(EXACT):
+        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"bills of {provider_id} {day}"])
+        rows = []
+        if bill := current_bill(provider_id, day):
+            found: _ByName = defaultdict(_Found)
+            _read_usage(bill, day, found)
+            _read_bill(bill, day, found)
+            _read_uncertain(bill, day, found)
+            rows = [_row(bill, day, *pair) for pair in found.items()]
+        BillComparison.objects.filter(provider=provider_id, day=day).delete()
+        BillComparison.objects.bulk_create(row for row in rows if row.completions or row.lines or row.charged_nanos)
 
 
-def _read(provider: Provider, day: date, bill: Bill) -> dict[str, _Found]:
-    found: dict[str, _Found] = defaultdict(_Found)
-    _read_usage(provider, day, found)
-    _read_bill(provider, day, bill, found)
-    _read_uncertain(provider, day, found)
-    final_days = next((form.final_days for form in FORMATS if form.title == bill.format), 1)
-    is_early = day + timedelta(days=final_days) > bill.begun_at.astimezone(UTC).date()
-    for each in found.values():
-        rounding = EXACT.add(EXACT.multiply(bill.rounding_usd, Decimal(each.lines)), Decimal("1e-9"))
-        each.bounds["rounding"] = (-rounding, rounding)
-        if is_early:
-            each.bounds["early"] = (-_dollars(each.expected_nanos or 0), _ZERO)
-    return found
-
-
-def _read_usage(provider: Provider, day: date, found: dict[str, _Found]) -> None:
-    costs = {shift: _expect(provider, day, shift) for shift in (0, -1, 1)}
+def _read_usage(bill: Bill, day: date, found: _ByName) -> None:
+    costs = {shift: _expect(bill, day, shift) for shift in (0, -1, 1)}
     for model_id, (completions, charged, priced, cost) in costs[0].items():
         each = found[model_id]
         each.completions, each.charged_nanos, each.expected_nanos = completions, charged, cost if priced == charged else None
-        shifted = [sums[model_id][3] - cost for sums in costs.values() if sums[model_id][2] == charged]
-        each.bounds["price"] = (_dollars(min(0, *shifted, 0)), _dollars(max(0, *shifted, 0)))
-    counted = ProviderDay.objects.filter(provider=provider, day=day).values_list("model_id")
+        known = [sums[model_id][3] for sums in costs.values() if sums[model_id][2] == charged] or [cost]
+        each.less["price"], each.more["price"] = _dollars(cost - min(known)), _dollars(max(known) - cost)
+    counted = ProviderDay.objects.filter(provider=bill.provider_id, day=day).values_list("model_id")
     for model_id, tokens in everywhere.gather(lambda: counted.annotate(tokens=_TOKENS)):
         found[model_id].tokens += tokens
 
 
-def _expect(provider: Provider, day: date, shift: int) -> dict[str, list[int]]:
+def _expect(bill: Bill, day: date, shift: int) -> dict[str, list[int]]:
     """Return of each model completions, charges, those with a known cost, and the cost, at prices of ``shift`` days later."""
     sql = margins.statement("day = %(day)s AND provider_id = %(provider)s", "used.model_id", f"used.day + ({shift})")
-    sums: dict[str, list[int]] = {}
-    for model_id, *figures in everywhere.gather(partial(cell.execute, sql, {"day": day, "provider": provider.pk})):
-        sums[model_id] = [one + int(other) for one, other in zip(sums.get(model_id, [0] * 4), figures, strict=True)]
+    sums: dict[str, list[int]] = defaultdict(lambda: [0] * 4)
+    for model_id, *figures in everywhere.gather(lambda: cell.execute(sql, {"day": day, "provider": bill.provider_id})):
+        sums[model_id] = [one + int(other) for one, other in zip(sums[model_id], figures, strict=True)]
     return sums
 
 
-def _read_bill(provider: Provider, day: date, bill: Bill, found: dict[str, _Found]) -> None:
-    resolve, kept_days = names.resolver(provider, list(found)), settings.RETENTION_DETAIL_DAYS
+def _read_bill(bill: Bill, day: date, found: _ByName) -> None:
+    resolve, kept_days = names.resolver(bill.provider_id, list(found)), settings.RETENTION_DETAIL_DAYS
     are_kept = kept_days is None or day > pool.database_time().date() - timedelta(days=kept_days)
-    for line, model_id in _with_models(BillLine.objects.filter(bill=bill, day=day).order_by("pk"), day, provider):
-        finding = _Finding.UNKNOWN_REQUEST if line.request_id and are_kept and not model_id else ""
-        model_id = model_id or ("" if finding else resolve(line.name))
-        name = f"{line.name[:270]}, unknown requests" if finding else model_id or line.name
-        each = found[name]
-        each.finding = finding or ("" if model_id else _Finding.UNKNOWN_MODEL)
-        each.lines += line.lines
-        each.billed = EXACT.add(each.billed, line.cost_usd)
-        if each.billed_tokens is not None:
-            each.billed_tokens = None if line.tokens is None else each.billed_tokens + line.tokens
+    lines = BillLine.objects.filter(bill=bill, day=day).iterator(chunk_size=_CHUNK)
+    while chunk := list(islice(lines, _CHUNK)):
+        models = models_of_requests(bill, day, chunk)
+        for line in chunk:
+            model_id = models.get(line.request_id)
+            is_unknown_request = bool(line.request_id and are_kept and not model_id)
+            model_id = model_id or ("" if is_unknown_request else resolve(line.name))
+            each = found[f"{line.name[:270]}, unknown requests" if is_unknown_request else model_id or line.name]
+            each.finding = _Finding.UNKNOWN_REQUEST if is_unknown_request else "" if model_id else _Finding.UNKNOWN_MODEL
+            each.lines += line.lines
+            each.billed += line.cost_usd
+            is_counted = each.billed_tokens is not None and line.tokens is not None
+            each.billed_tokens = each.billed_tokens + line.tokens if is_counted else None  # type: ignore[operator]
 
 
-def _with_models(lines: Any, day: date, provider: Provider) -> Iterator[tuple[BillLine, str]]:
-    """Yield each line with the model of the request that it names, or "". Requests are looked up some at a time."""
-    rows = lines.iterator(chunk_size=_CHUNK)
-    for chunk in iter(lambda: list(islice(rows, _CHUNK)), []):
-        yield from look_up(chunk, day, provider)
-
-
-def look_up(lines: list[BillLine], day: date, provider: Provider) -> Iterator[tuple[BillLine, str]]:
+def models_of_requests(bill: Bill, day: date, lines: list[BillLine]) -> dict[str | None, str]:
+    """Return the models of the completions whose provider's ids the lines have, by these ids."""
     asked_ids = [line.request_id for line in lines if line.request_id]
     since, until = ids(day, _REQUESTS_TIME)
-    ours = Completion.objects.filter(provider=provider, own_key_fee=None, id__gte=since, id__lt=until)
-    asked = ours.filter(provider_request_id__in=asked_ids)
-    models = dict(everywhere.gather(lambda: asked.values_list("provider_request_id", "model_id")) if asked_ids else ())
-    return ((line, models.get(line.request_id, "")) for line in lines)
+    ours = Completion.objects.filter(provider=bill.provider_id, own_key_fee=None, id__gte=since, id__lt=until)
+    asked = ours.filter(provider_request_id__in=asked_ids).values_list("provider_request_id", "model_id")
+    return dict(everywhere.gather(lambda: asked)) if asked_ids else {}
 
 
 def ids(day: date, further: timedelta = timedelta()) -> tuple[str, str]:
@@ -188,20 +168,18 @@ def ids(day: date, further: timedelta = timedelta()) -> tuple[str, str]:
     return Completion.least_id(begin - further), Completion.least_id(begin + timedelta(days=1) + further)
 
 
-def _read_uncertain(provider: Provider, day: date, found: dict[str, _Found]) -> None:
-    begin = datetime.combine(day, time(), UTC)
-    first_id, until_id = ids(day)
-    values = {"provider": provider.pk, "since": begin, "until": begin + timedelta(days=1), "first_id": first_id}
-    values |= {"since_id": Completion.least_id(begin - _LONGEST_TIME), "until_id": until_id}
+def _read_uncertain(bill: Bill, day: date, found: _ByName) -> None:
+    begin, (first_id, until_id) = datetime.combine(day, time(), UTC), ids(day)
+    values = {"provider": bill.provider_id, "since": begin, "until": begin + timedelta(days=1)}
+    values |= {"since_id": Completion.least_id(begin - _LONGEST_TIME), "first_id": first_id, "until_id": until_id}
     for model_id, *nanos in everywhere.gather(lambda: cell.execute(_UNCERTAIN, values)):
         began_before, ended_after, estimated, above_estimates, failed = (_dollars(int(each)) for each in nanos)
-        for reason, bounds in {
-            "midnight": (-began_before, ended_after),
-            "estimates": (-estimated, above_estimates),
-            "failures": (_ZERO, failed),
-        }.items():
-            earlier = found[model_id].bounds.get(reason, (_ZERO, _ZERO))
-            found[model_id].bounds[reason] = (earlier[0] + bounds[0], earlier[1] + bounds[1])
+        less, more = found[model_id].less, found[model_id].more
+        less["midnight"] += began_before
+        more["midnight"] += ended_after
+        less["estimates"] += estimated
+        more["estimates"] += above_estimates
+        more["failures"] += failed
 
 
 # The provider bills an account's own key to the account. A hold bounds how much more than an estimate a provider can have
@@ -232,33 +210,39 @@ _UNCERTAIN = """
 
 
 def _row(bill: Bill, day: date, name: str, each: _Found) -> BillComparison:
-    rest, reasons = EXACT.subtract(each.billed, _dollars(each.expected_nanos or 0)), {}
-    can_be_explained = each.expected_nanos is not None and not each.finding
-    is_rounded = abs(rest) <= each.bounds["rounding"][1]
-    for reason in (["rounding"] if is_rounded else REASONS) if can_be_explained else ():
-        low, high = each.bounds.get(reason, (_ZERO, _ZERO))
-        if reason == "rounding" and abs(rest) > high:  # it is no part of a larger difference
-            continue
-        if explained := max(low, min(high, rest)):
-            reasons[reason] = plain(explained)
-            rest = EXACT.subtract(rest, explained)
+    expected = None if each.finding else each.expected_nanos
+    rest = each.billed - _dollars(expected or 0)
+    reasons = {} if expected is None else _explain(bill, day, each, rest)
+    rest -= sum(reasons.values())
     return BillComparison(
-        provider_id=bill.provider_id,
-        bill=bill,
-        day=day,
-        name=name,
-        completions=each.completions,
-        lines=each.lines,
-        charged_nanos=each.charged_nanos,
-        expected_nanos=None if each.finding else each.expected_nanos,
-        billed_usd=each.billed,
-        reasons=reasons,
+        **{"provider_id": bill.provider_id, "bill": bill, "day": day, "name": name},
+        **{"completions": each.completions, "lines": each.lines},
+        **{"charged_nanos": each.charged_nanos, "expected_nanos": expected, "billed_usd": each.billed},
+        reasons={reason: plain(explained) for reason, explained in reasons.items()},
         unexplained_usd=rest,
         finding=each.finding or _find(each, rest, reasons),
     )
 
 
-def _find(each: _Found, rest: Decimal, reasons: dict[str, str]) -> str:
+def _explain(bill: Bill, day: date, each: _Found, rest: Decimal) -> dict[str, Decimal]:
+    """Return how much of a difference each reason explains, one after the other."""
+    reasons: dict[str, Decimal] = {}
+    if abs(rest) <= bill.rounding_usd * each.lines + _dollars(1):  # it is no part of a larger difference
+        return {"rounding": rest} if rest else {}
+    each.less["early"] = _dollars(each.expected_nanos or 0) if _is_early(bill, day) else Decimal(0)
+    for reason in REASONS:
+        if explained := max(-each.less[reason], min(each.more[reason], rest)):
+            reasons[reason] = explained
+            rest -= explained
+    return reasons
+
+
+def _is_early(bill: Bill, day: date) -> bool:
+    final_days = next((form.final_days for form in FORMATS if form.title == bill.format), 1)
+    return day + timedelta(days=final_days) > bill.begun_at.astimezone(UTC).date()
+
+
+def _find(each: _Found, rest: Decimal, reasons: dict[str, Decimal]) -> str:
     if not rest:
         return _Finding.EARLY if "early" in reasons else ""
     if each.expected_nanos is None:

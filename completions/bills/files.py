@@ -1,6 +1,5 @@
 """Files as clouds deliver them, as rows: CSV or pages of JSON, plain, in gzip or zip, in UTF-8 or UTF-16. Memory is bounded."""
 
-import codecs
 import csv
 import gzip
 import hashlib
@@ -32,26 +31,11 @@ class Refused(Exception):
 @dataclass(frozen=True)
 class File:
     name: str
-    content: IO[bytes]  # can be read several times
-
-
-class _Kept(io.RawIOBase):
-    """Reads a file without closing it: it is read again."""
-
-    def __init__(self, content: IO[bytes] | gzip.GzipFile) -> None:
-        self._content = content
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        read = self._content.read(len(buffer))
-        buffer[: len(read)] = read
-        return len(read)
+    content: IO[bytes]
 
 
 @contextmanager
-def unpacked(file: File) -> Iterator[Iterator[tuple[str, io.BufferedReader]]]:
+def unpacked(file: File) -> Iterator[Iterator[tuple[str, Any]]]:
     """Give the files in a file with their names. Raises Refused, also while they are read."""
     file.content.seek(0)
     magic = file.content.read(4)
@@ -59,13 +43,13 @@ def unpacked(file: File) -> Iterator[Iterator[tuple[str, io.BufferedReader]]]:
     try:
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(file.content) as content:
-                yield iter([(file.name, io.BufferedReader(_Kept(content)))])
+                yield iter([(file.name, content)])
         elif magic == b"PK\x03\x04":
             with zipfile.ZipFile(file.content) as archive:
                 names = [each for each in archive.namelist() if each.lower().endswith((".csv", ".json"))]
-                yield ((name, io.BufferedReader(_Kept(archive.open(name)))) for name in names)
+                yield ((name, archive.open(name)) for name in names)
         else:
-            yield iter([(file.name, io.BufferedReader(_Kept(file.content)))])
+            yield iter([(file.name, file.content)])
     except (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # RuntimeError: it is encrypted
         raise Refused(f"{file.name} cannot be unpacked: {error}.") from None
 
@@ -85,33 +69,27 @@ def digest(files: Sequence[File], bytes_max: int) -> str:
     return found.hexdigest()
 
 
-def rows(content: io.BufferedReader) -> Iterator[tuple[int, Row | str]]:
-    """Yield each row with the number of its line, or why it is none; the head first, as number 0. Raises Refused."""
-    beginning = content.peek(4)[:4]
-    text = io.TextIOWrapper(content, _encoding(beginning), errors="surrogateescape", newline="")
-    first = text.readline(_LINE_CHARACTERS_MAX)
-    yield from (_json_rows(first, text) if first.lstrip()[:1] in ("{", "[") else _csv_rows(first, text))
-
-
-def _encoding(beginning: bytes) -> str:
-    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    return "utf-16-le" if beginning[1:2] == b"\0" else "utf-8-sig"
+def rows(content: IO[bytes]) -> Iterator[tuple[int, Row | str]]:
+    """Yield each row with the number of its line, or why it is none; the head first. Closes the file. Raises Refused."""
+    beginning = content.read(2)
+    content.seek(0)
+    encoding = "utf-16" if beginning in (b"\xff\xfe", b"\xfe\xff") else "utf-16-le" if beginning[1:] == b"\0" else "utf-8-sig"
+    with io.TextIOWrapper(content, encoding, errors="surrogateescape", newline="") as text:
+        first = text.readline(_LINE_CHARACTERS_MAX)
+        yield from (_json_rows(first, text) if first.lstrip()[:1] in ("{", "[") else _csv_rows(first, text))
 
 
 def _lines(first: str, text: IO[str]) -> Iterator[str]:
-    line, number = first, 1
-    while line:
+    for number, line in enumerate(itertools.chain([first], iter(lambda: text.readline(_LINE_CHARACTERS_MAX), "")), 1):
         if len(line) >= _LINE_CHARACTERS_MAX:
             raise Refused(f"Line {number} has more than {_LINE_CHARACTERS_MAX:,} characters.")
         yield line
-        line, number = text.readline(_LINE_CHARACTERS_MAX), number + 1
 
 
 def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
     reader = csv.reader(_lines(first, text), delimiter=max(",;\t", key=first.count))
-    names = [name.strip().lower() for name in next(reader, [])]
-    yield 0, dict.fromkeys(reversed(names), "")
+    names = [name.strip().lower() for name in reversed(next(reader, []))]  # of two columns of a name the first counts
+    yield 0, dict.fromkeys(names, "")
     while True:
         number = reader.line_num + 1
         try:
@@ -121,25 +99,19 @@ def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
         except csv.Error as error:
             yield number, str(error)
             continue
-        if not values:
-            continue
-        if len(values) != len(names):
+        if len(values) == len(names):
+            yield number, dict(zip(names, reversed(values), strict=True))
+        elif values:
             yield number, f"{len(values)} fields instead of {len(names)}"
-            continue
-        yield number, dict(zip(reversed(names), reversed(values), strict=True))  # of two columns of a name the first counts
 
 
 def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
     """Yield the results of pages of OpenAI's and Anthropic's cost APIs, each with its bucket's time."""
-    whole = first + text.read(_JSON_BYTES_MAX)
     try:
-        pages = json.loads(whole, parse_float=Decimal, parse_int=str)
+        pages = json.loads(first + text.read(_JSON_BYTES_MAX), parse_float=Decimal, parse_int=str)
         pages = pages if isinstance(pages, list) else [pages]
-        found = [
-            ({**bucket, "results": None}, result) for page in pages for bucket in page["data"] for result in bucket["results"]
-        ]
+        flat = [_flatten({**bucket, **result}) for page in pages for bucket in page["data"] for result in bucket["results"]]
         is_cut = bool(pages and pages[-1].get("has_more"))
-        flat = [_flatten({**bucket, **result}) for bucket, result in found]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Refused(f"It is no JSON of a cost API, a page with data and results: {error!r}.") from None
     if is_cut:
@@ -149,8 +121,9 @@ def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
 
 
 def _flatten(result: dict[str, Any]) -> Row:
-    flat: Row = {}
-    for name, value in result.items():
-        parts = {f"{name}.{part}": each for part, each in value.items()} if isinstance(value, dict) else {name: value}
-        flat |= {key.lower(): "" if each is None else str(each) for key, each in parts.items()}
-    return flat
+    del result["results"]
+    parts = [(name, value) for name, value in result.items() if not isinstance(value, dict)]
+    parts += [
+        (f"{name}.{part}", each) for name, value in result.items() if isinstance(value, dict) for part, each in value.items()
+    ]
+    return {name.lower(): "" if value is None else str(value) for name, value in parts}

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """An export. ``model`` finds a group in one of the ``name`` columns; a line without it charges for something else.
+    """An export. ``model`` finds a group in one of the columns of a ``name``; a line without it charges for something else.
 
     So does one whose ``kind`` or ``service`` is another. ``dollars``: of one unit of costs. Without a column of a ``currency``
     they are in US dollars, as the provider says. ``final_days``: after so many the provider's figures of a day are final.
@@ -20,39 +20,30 @@ class Format:
     title: str
     sources: list[str]
     wanted: str
-    time: list[str]
-    cost: list[str]
-    name: list[str]
+    columns: dict[str, list[str]]  # by what they say, all of ``_COLUMNS``
     model: re.Pattern[str]
-    dollars: Decimal
     services: re.Pattern[str]
-    currency: list[str]
-    kind: list[str]
-    service: list[str]
-    quantity: list[str]
-    quantity_unit: list[str]
-    account: list[str]
-    request_id: list[str]
     kinds: list[str]
+    dollars: Decimal = Decimal(1)
     is_month_first: bool = False
     final_days: int = 1
 
     @property
     def required(self) -> dict[str, list[str]]:
         """The columns without which it is not this format, by what they say."""
-        roles = {"time": self.time, "cost": self.cost, "model": self.name, "currency": self.currency}
-        return {role: columns for role, columns in {**roles, "request": self.request_id}.items() if columns}
+        return {says: self.columns[says] for says in ("time", "cost", "name", "currency", "request_id") if self.columns[says]}
 
 
-_OPTIONAL = ("currency", "kind", "service", "quantity", "quantity_unit", "account", "request_id", "kinds")
+_COLUMNS = ("time", "cost", "name", "currency", "kind", "service", "quantity", "quantity_unit", "account", "request_id")
 
 
 def _read(table: dict[str, Any], words: str) -> Format:
-    patterns = {
-        name: re.compile(table.get(name, "").replace("<words>", words), re.IGNORECASE | re.VERBOSE)
-        for name in ("model", "services")
-    }
-    return Format(**{**dict.fromkeys(_OPTIONAL, []), **table, **patterns, "dollars": Decimal(table.get("dollars", "1"))})
+    columns = {says: table.pop(says, []) for says in _COLUMNS}
+    model, services = (
+        re.compile(table.pop(name, "").replace("<words>", words), re.IGNORECASE | re.VERBOSE) for name in ("model", "services")
+    )
+    table["dollars"] = Decimal(table.get("dollars", "1"))
+    return Format(columns=columns, model=model, services=services, kinds=table.pop("kinds", []), **table)
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())

@@ -8,18 +8,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from completions.models import BilledModel, Provider, Route
+from completions.models import BilledModel, Route
 
 _VERSION_OR_DATE = re.compile(r"-v\d+(?::\d+)?$|[-@]?(?:20\d{6}|20\d\d-\d\d-\d\d)\b", re.ASCII)
 _WORD = re.compile(r"[a-z]+|[0-9]+")
 _BESIDE = {"anthropic", "openai", "google", "amazon", "us", "eu", "apac", "jp", "au", "global"}
 
 
-def resolver(provider: Provider, used: Iterable[str]) -> Callable[[str], str]:
+def resolver(provider_id: str, used: Iterable[str]) -> Callable[[str], str]:
     """Return a function of a name to the ID of its model, or "". ``used``: models of completions there."""
-    told = dict(BilledModel.objects.filter(provider=provider).values_list("name", "model_id"))
+    told = dict(BilledModel.objects.filter(provider=provider_id).values_list("name", "model_id"))
     by_words: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    routes = Route.objects.filter(provider=provider).values_list("model_id", "upstream_model")
+    routes = Route.objects.filter(provider=provider_id).values_list("model_id", "upstream_model")
     for model_id, name in [*routes, *((each, each) for each in used)]:
         by_words[_words(name)].add(model_id)
         by_words[_words(model_id.rpartition("/")[2])].add(model_id)

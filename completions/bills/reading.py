@@ -14,6 +14,7 @@ from gateway_project.text import ascii_numbers
 # Sums of costs lose no digit: should one ever need more, that is an error.
 EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
 _USD_MAX = Decimal(10) ** 15
+_TOKENS_MAX = 10**18
 _MONTH_FIRST = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s.*)?", re.ASCII)
 _TOKENS = re.compile(r"(?:(?P<number>1|10|100|1000|1000000)?\s*(?P<letter>[km]?)\s*(?:tokens?|count)?)", re.IGNORECASE)
 _LETTERS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -44,56 +45,53 @@ class LeftOut:
 def recognize(head: Iterable[str]) -> Format:
     """Return the format whose columns a file has. Raises Refused, which names what the nearest one lacks."""
     known = set(head)
-    lacks = {
-        each.title: [f"{role} ({' or '.join(columns)})" for role, columns in each.required.items() if known.isdisjoint(columns)]
-        for each in FORMATS
-    }
-    nearest = min(FORMATS, key=lambda each: (len(lacks[each.title]) / len(each.required), -len(each.required)))
-    if missing := lacks[nearest.title]:
-        raise Refused(
-            f"The file is of no known format. It is nearest to {nearest.title}, and lacks columns for"
-            f" {', '.join(missing)}. {nearest.wanted}"
-        )
+
+    def lacks(form: Format) -> list[str]:
+        return [f"{role} ({' or '.join(names)})" for role, names in form.required.items() if known.isdisjoint(names)]
+
+    nearest = min(FORMATS, key=lambda form: (len(lacks(form)) / len(form.required), -len(form.required)))
+    if missing := ", ".join(lacks(nearest)):
+        kind = f"It is nearest to {nearest.title}, and lacks columns for {missing}."
+        raise Refused(f"The file is of no known format. {kind} {nearest.wanted}")
     return nearest
 
 
 def read(form: Format, row: Row) -> Charge | LeftOut:
     """Read a row."""
-    told = {"cost": _first(row, form.cost), "name": _first(row, form.name)}
-    if not told["cost"] and not told["name"]:
+    told, name = _first(form, row, "cost"), _first(form, row, "name")
+    if not told and not name:
         return LeftOut("empty", "a period without costs")
     try:
-        cost, at = _cost(told["cost"], form.dollars), _day(_first(row, form.time), is_month_first=form.is_month_first)
-    except (ValueError, InvalidOperation, OverflowError, OSError) as error:
+        cost, at = _cost(told, form.dollars), _day(_first(form, row, "time"), is_month_first=form.is_month_first)
+    except ValueError as error:
         return LeftOut("unreadable", str(error))
-    currency = (_first(row, form.currency) or "USD").upper() if form.currency else "USD"
+    currency = (_first(form, row, "currency") or "USD").upper()[:20]
     if currency != "USD":
-        return LeftOut(currency[:20], f"a cost in {currency[:20]}", cost)
-    if not (name := _model(form, row)):
-        return LeftOut("not models", f"{told['name'][:100]}, {_first(row, form.kind)[:40]}".strip(", ") or "no model", cost)
-    texts = {"name": name, "account": _first(row, form.account), "request_id": _first(row, form.request_id)}
+        return LeftOut(currency, f"a cost in {currency}", cost)
+    if not (model := _model(form, row)):
+        return LeftOut("not models", f"{name[:100]}, {_first(form, row, 'kind')[:40]}".strip(", ") or "no model", cost)
+    texts = {"name": model, "account": _first(form, row, "account"), "request_id": _first(form, row, "request_id")}
     for column, text in texts.items():
         if len(text) > _TEXT_MAX[column] or not text.isprintable():  # a terminal would obey escape sequences
             return LeftOut("unreadable", f"its {column.replace('_', ' ')} is too long or no text", cost)
-    if form.request_id and not texts["request_id"]:
+    if form.columns["request_id"] and not texts["request_id"]:
         return LeftOut("unreadable", "no id of a request", cost)
     return Charge(day=at, **texts, tokens=_read_tokens(form, row), cost_usd=cost)
 
 
 def _model(form: Format, row: Row) -> str:
-    if form.kind and (kind := _first(row, form.kind)) and kind.lower() not in form.kinds:
+    if (kind := _first(form, row, "kind")) and kind.lower() not in form.kinds:
         return ""
-    if form.service and not any(form.services.search(row.get(column, "")) for column in form.service):
+    services, names = ([" ".join(row.get(column, "").split()) for column in form.columns[says]] for says in ("service", "name"))
+    if services and not any(map(form.services.search, services)):
         return ""
-    found = (form.model.search(" ".join(row.get(column, "").split())) for column in form.name)
-    return next((next(filter(None, match.groups())).strip() for match in found if match), "")
+    matches = filter(None, map(form.model.search, names))
+    return next((next(filter(None, match.groups())).strip() for match in matches), "")
 
 
-def _first(row: Row, columns: list[str]) -> str:
-    for column in columns:
-        if text := " ".join(row.get(column, "").split()):
-            return text
-    return ""
+def _first(form: Format, row: Row, says: str) -> str:
+    texts = (" ".join(row.get(column, "").split()) for column in form.columns[says])
+    return next(filter(None, texts), "")
 
 
 def _cost(text: str, dollars: Decimal) -> Decimal:
@@ -121,13 +119,12 @@ def _day(text: str, *, is_month_first: bool) -> date:
 
 def _read_tokens(form: Format, row: Row) -> int | None:
     """Return how many tokens a line counts; None unless it says that it counts tokens, and a whole number of them."""
-    unit, quantity = _first(row, form.quantity_unit), _first(row, form.quantity)
+    unit, quantity = _first(form, row, "quantity_unit"), _first(form, row, "quantity")
     match = _TOKENS.fullmatch(unit) if unit and quantity else None
     if match is None:
         return None
     try:
-        factor = int(match["number"] or 1) * _LETTERS[match["letter"].lower()]
-        number = EXACT.multiply(ascii_numbers.decimal(quantity), Decimal(factor))
-        return int(number) if number == number.to_integral_value() and abs(number) < 10**18 else None
-    except (ValueError, InvalidOperation):
+        tokens = EXACT.multiply(ascii_numbers.decimal(quantity), int(match["number"] or 1) * _LETTERS[match["letter"].lower()])
+    except ValueError:
         return None
+    return int(tokens) if tokens == int(tokens) and abs(tokens) < _TOKENS_MAX else None

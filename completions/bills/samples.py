@@ -12,13 +12,18 @@ _LINES_LOOKED_AT = 1_000
 
 def lines(row: BillComparison) -> list[BillLine]:
     """Return the lines that cost most."""
-    resolve = names.resolver(row.provider, [row.name])
-    of_day = BillLine.objects.filter(bill=row.bill_id, day=row.day)
+    dearest = BillLine.objects.filter(bill=row.bill_id, day=row.day).order_by("-cost_usd")
     if row.finding == BillComparison.Finding.UNKNOWN_REQUEST:
-        looked_up = comparison.look_up(list(of_day.order_by("-cost_usd")[:_LINES_LOOKED_AT]), row.day, row.provider)
-        return [line for line, model_id in looked_up if not model_id][:SHOWN]
-    known = [name for name in of_day.values_list("name", flat=True).distinct() if (resolve(name) or name) == row.name]
-    return list(of_day.filter(name__in=known).order_by("-cost_usd")[:SHOWN])
+        some = list(dearest[:_LINES_LOOKED_AT])
+        models = comparison.models_of_requests(row.bill, row.day, some)
+        return [line for line in some if line.request_id not in models][:SHOWN]
+    resolve = names.resolver(row.provider_id, [row.name])
+    known = [
+        name
+        for name in dearest.order_by("name").values_list("name", flat=True).distinct()
+        if (resolve(name) or name) == row.name
+    ]
+    return list(dearest.filter(name__in=known)[:SHOWN])
 
 
 def completions(row: BillComparison) -> list[Completion]:

@@ -3,14 +3,13 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
-from django.db.models import QuerySet
 from django.db.models.functions import Abs
 
 from completions.bills import comparison, importing, samples
 from completions.bills.comparison import in_dollars, plain
 from completions.bills.files import Refused
 from completions.management import arguments
-from completions.models import Bill, BillComparison, BillLine
+from completions.models import Bill, BillComparison
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.operator_command import OperatorCommand
@@ -36,15 +35,14 @@ class Command(OperatorCommand):
             with transaction.atomic():
                 log.record(None, Activity.Act.ADDED, bill, f"Imported {bill}.")
         else:
-            comparison.compare_days(provider, bill.days.values_list("day", flat=True))  # with prices that were entered since
+            comparison.compare_days(provider.pk, bill.days.values_list("day", flat=True))  # with prices that were entered since
         rows = BillComparison.objects.filter(bill=bill).order_by(Abs("unexplained_usd").desc(), "-day", "name")
-        facts = {"bill": _bill_facts(bill), "isNew": is_new, "comparisons": [_facts(row) for row in rows.iterator()]}
-        self.write_result(options, facts, "" if options["json"] else "\n".join(_sentences(bill, is_new, rows)))
-
-
-def _bill_facts(bill: Bill) -> dict[str, Any]:
-    told = {"file": bill.file_name, "format": bill.format, "sha256": bill.sha256, "lines": bill.lines}
-    return {**told, "totalUsd": plain(bill.total_usd), "leftOut": bill.left_out}
+        if options["json"]:
+            told = {"file": bill.file_name, "format": bill.format, "sha256": bill.sha256, "lines": bill.lines}
+            facts = {**told, "totalUsd": plain(bill.total_usd), "leftOut": bill.left_out}
+            self.write_result(options, {"bill": facts, "isNew": is_new, "comparisons": [_facts(row) for row in rows]}, "")
+        else:
+            self.write_result(options, {}, "\n".join([_sentences(bill, is_new), *(_line(row) for row in rows)]))
 
 
 def _facts(row: BillComparison) -> dict[str, Any]:
@@ -53,37 +51,36 @@ def _facts(row: BillComparison) -> dict[str, Any]:
         **{"charged": dollars.format_plain(row.charged_nanos), "billed": plain(row.billed_usd)},
         "expected": None if row.expected_nanos is None else dollars.format_plain(row.expected_nanos),
         "difference": None if (found := comparison.difference(row)) is None else plain(found),
-        **{"explained": row.reasons, "unexplained": plain(row.unexplained_usd)},
-        "finding": row.finding,
+        **{"explained": row.reasons, "unexplained": plain(row.unexplained_usd), "finding": row.finding},
     }
     if row.unexplained_usd:
-        facts["sampleLines"] = [_line_facts(line) for line in samples.lines(row)]
+        facts["sampleLines"] = [
+            {
+                "line": line.first_line,
+                "lines": line.lines,
+                "name": line.name,
+                "request": line.request_id,
+                "cost": plain(line.cost_usd),
+            }
+            for line in samples.lines(row)
+        ]
         facts["sampleCompletions"] = [each.pk for each in samples.completions(row)]
     return facts
 
 
-def _line_facts(line: BillLine) -> dict[str, Any]:
-    return {
-        "line": line.first_line,
-        "lines": line.lines,
-        "name": line.name,
-        "request": line.request_id,
-        "cost": plain(line.cost_usd),
-    }
-
-
-def _sentences(bill: Bill, is_new: bool, rows: QuerySet[BillComparison]) -> list[str]:
+def _sentences(bill: Bill, is_new: bool) -> str:
     known = "" if is_new else " It was imported before, and is compared again."
     left_out = f" Left out: {importing.left_out_words(bill)}." if bill.left_out else ""
-    first = f"{bill.format}: {bill.lines:,} lines charge {in_dollars(bill.total_usd)} for models.{left_out}{known}"
-    return [first, *(_line(row) for row in rows)]
+    return f"{bill.format}: {bill.lines:,} lines charge {in_dollars(bill.total_usd)} for models.{left_out}{known}"
 
 
 def _line(row: BillComparison) -> str:
     expected = "not known" if row.expected_nanos is None else dollars.format_usd(row.expected_nanos)
-    reasons = ", ".join(f"{of} {comparison.REASONS[reason]}" for reason, of in row.reasons.items())
     amounts = f"charged {dollars.format_usd(row.charged_nanos)}, expected {expected}, billed {in_dollars(row.billed_usd)}"
-    words = [f"explained: {reasons}"] if reasons else []
-    words += [f"unexplained {in_dollars(row.unexplained_usd)}"] if row.unexplained_usd else []
-    words += [row.get_finding_display()] if row.finding else []
-    return f"{row.day}  {row.name}  {amounts}; {'; '.join(words) or 'agrees'}"
+    reasons = ", ".join(f"{of} {comparison.REASONS[reason]}" for reason, of in row.reasons.items())
+    words = [
+        reasons and f"explained: {reasons}",
+        row.unexplained_usd and f"unexplained {in_dollars(row.unexplained_usd)}",
+        row.get_finding_display(),
+    ]
+    return f"{row.day}  {row.name}  {amounts}; {'; '.join(filter(None, words)) or 'agrees'}"

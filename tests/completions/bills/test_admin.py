@@ -85,6 +85,18 @@ def test_a_name_is_said_from_the_page_of_its_comparison(root: Client, echo_model
     assert BillComparison.objects.filter(finding="unknown_model").exists()
 
 
+def test_names_that_are_deleted_together_are_unknown_at_once(root: Client, echo_model: LanguageModel) -> None:
+    said = BilledModel.objects.create(provider_id="echo", name="nova-9", model=echo_model)
+    written.bill(line("1", "nova-9, input"))
+    assert written.only().name == echo_model.pk
+    changed = {"provider": "echo", "name": "nova-8", "model": echo_model.pk}
+    root.post(f"/admin/completions/billedmodel/{said.pk}/change/", changed)
+    assert BilledModel.objects.get().name == "nova-9"
+    selected = {"action": "delete_selected", "_selected_action": [said.pk], "post": "yes"}
+    assert root.post("/admin/completions/billedmodel/", selected).status_code == 302
+    assert (written.only().name, written.only().finding) == ("nova-9", "unknown_model")
+
+
 def test_a_bill_that_is_deleted_gives_its_days_back(root: Client, echo_model: LanguageModel) -> None:
     written.bill(line("1"))
     newer = written.bill(line("5"))

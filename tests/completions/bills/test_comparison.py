@@ -11,7 +11,7 @@ from completions import tasks
 from completions.bills import names
 from completions.bills.comparison import compare
 from completions.bills.reading import EXACT
-from completions.models import BillComparison, BilledModel, Completion, LanguageModel, Provider, ProviderDay, Route
+from completions.models import BillComparison, BilledModel, Completion, LanguageModel, ProviderDay, Route
 from gateway_project.db import pool
 from tests import chat, factories
 from tests.completions.bills import written
@@ -67,7 +67,7 @@ def test_an_unknown_model_waits_for_staff_to_name_it(used: LanguageModel) -> Non
     rows = {row.name: (row.finding, row.billed_usd) for row in BillComparison.objects.all()}
     assert rows == {"echo-2-exp": ("unknown_model", 1), "demo/echo": ("not_billed", 0)}
     BilledModel.objects.create(provider_id="echo", name="echo-2-exp", model=used)
-    compare(Provider.objects.get(pk="echo"), DAY)
+    compare("echo", DAY)
     assert told() == (0, {}, "")
 
 
@@ -215,7 +215,7 @@ def test_another_provider_of_the_model_is_compared_apart(used: LanguageModel) ->
 )
 def test_a_name_is_that_of_the_model_with_its_words(db: None, upstream: str, billed: str) -> None:
     model = factories.make_model("some/model", upstream_model=upstream)
-    assert names.resolver(model.routes.get().provider, [])(billed) == "some/model"
+    assert names.resolver(model.routes.get().provider_id, [])(billed) == "some/model"
 
 
 @pytest.mark.parametrize("billed", ["gpt 5", "gpt-5.5-mini", "", "gpt-5.5 pro"])
@@ -223,4 +223,4 @@ def test_no_name_is_guessed(db: None, billed: str) -> None:
     factories.make_model("some/one", upstream_model="gpt-5.5")
     factories.make_model("some/two", upstream_model="gpt-5-2026-01-01")
     model = factories.make_model("some/three", upstream_model="gpt-5-2026-02-02")
-    assert names.resolver(model.routes.get().provider, [])(billed) == ""
+    assert names.resolver(model.routes.get().provider_id, [])(billed) == ""
