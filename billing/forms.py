@@ -49,7 +49,7 @@ class DataDemandsForm(forms.Form):
         label="Prompts and replies go to",
         choices=[(policy.value or _ANY, policy.label) for policy in DataPolicy],
         required=False,
-        help_text="Providers that promise nothing are not asked. With the last choice, we store no replies either.",
+        help_text="A demand excludes providers that promise nothing. If they must keep nothing, we store no replies either.",
     )
     data_regions = forms.CharField(
         label="Regions",

@@ -71,7 +71,7 @@ class EndpointForm(forms.Form):
 class RepeatForm(ListForm):
     """Which events are sent again: those of some UTC days, or after one event, or both."""
 
-    event = forms.CharField(required=False, max_length=37, label="After event", help_text="The ID of the last one you have.")
+    event = forms.CharField(required=False, max_length=37, label="After event", help_text="The ID of the last event you have.")
 
     def __init__(self, account: Account, *given: Any) -> None:
         super().__init__(*given)

@@ -37,7 +37,7 @@ def acts():
 
 
 def test_an_account_without_budgets_is_told_what_they_are_for(owner, alice):  # noqa: F811
-    assert "No budgets yet. Create one to bound" in text(owner.get(LIST))
+    assert "No budgets yet. Create one to limit" in text(owner.get(LIST))
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_an_account_without_budgets_is_told_what_they_are_for(owner, alice):  # 
     [
         ("STOP", 0, 0, "0 % $0.00 of $50.00 Requests are refused Change"),
         ("STOP", 4_999, 1, "99 % $49.99 of $50.00 , $0.01 held Requests are refused Change"),
-        ("WARN", 100, 0, "2 % $1.00 of $50.00 Members get an alert Change"),
-        ("WARN", 6_000, 0, "120 % $60.00 of $50.00 Spent Members get an alert Change"),
+        ("WARN", 100, 0, "2 % $1.00 of $50.00 Only an alert Change"),
+        ("WARN", 6_000, 0, "120 % $60.00 of $50.00 Spent Only an alert Change"),
     ],
 )
 def test_a_budget_says_what_is_spent_and_what_happens_at_100_percent(owner, alice, action, spent_cents, held_cents, words):  # noqa: F811
@@ -128,7 +128,7 @@ def test_a_budget_is_changed_and_recorded(owner, alice):  # noqa: F811
         {"amount_cents": 2_000, "action": "WARN"},
     )
     assert (act.account_id, act.object_id) == (alice.pk, budget.pk)
-    assert "100 % $20.00 of $20.00 Spent Members get an alert" in text(owner.get(LIST))
+    assert "100 % $20.00 of $20.00 Spent Only an alert" in text(owner.get(LIST))
     wrong = owner.post(f"{LIST}{budget.pk}/", {"amount": "x1", "action": "STOP"})
     assert (wrong.status_code, 'value="x1"' in wrong.content.decode(), rows()[0][3]) == (200, True, 2_000)
 

@@ -241,7 +241,7 @@ def test_a_row_has_one_act_for_what_it_lacks(owner, alice):
         assert (f'href="/dashboard/keys/{key.pk}/change/"' in page) == is_bare
         assert f'href="/dashboard/keys/{key.pk}/limit/"' in page
         assert f'href="/dashboard/keys/{key.pk}/revoke/"' in page
-    assert page.count(">Set limit<") == page.count(">Set end<") == 1
+    assert page.count(">Set limit<") == page.count(">Set expiry<") == 1
 
 
 def test_nothing_is_said_of_an_account_without_keys(owner, alice):

@@ -74,8 +74,8 @@ def filled(alice):
     key, _ = factories.make_key(alice, "laptop")
     model, now = factories.make_model("acme/fast"), timezone.now()
     reference = f"chatcmpl-{key.pk}"
-    fixed = {"model": model, "price": model.prices.get(), "provider": model.routes.get().provider, "is_stream": False}
-    fixed |= {"spending_day": now.date(), "counted_tokens": 1}
+    fixed: dict[str, Any] = {"spending_day": now.date(), "counted_tokens": 1, "is_stream": False}
+    fixed |= {"model": model, "price": model.prices.get(), "provider": model.routes.get().provider}
     Completion.objects.create(id=reference, account=alice, key=key, **fixed)
     admin_rows.fill(key, reference)
     refused = {"status": 429, "code": "rate_limit_exceeded", "error": "RateLimited"}

@@ -83,7 +83,7 @@ def test_runs_are_listed_newest_first_and_found_by_key_and_beginning(owner, alic
 )
 def test_a_run_has_a_state_and_its_percent(owner, key, fields, hours, state, percent):  # noqa: F811
     run = make_run(key, deadline=hours and timezone.now() + timedelta(hours=hours), **fields)
-    assert f"{run.name} laptop {state} {percent}%" in text(owner.get(LIST))
+    assert f"{run.name} {state} laptop {percent}%" in text(owner.get(LIST))
     page = text(owner.get(address(run)))
     assert f"nightly-42 {state} " in page
     assert ("The deadline has passed" in page) == (hours == -1)
