@@ -7,8 +7,9 @@ For each key, in each process, and for one second at most:
 - Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
   second it is replayed to similar requests: any request of a key that is refused itself or has too many requests in flight;
   requests for the same models, if a model is refused or the key has too many in flight for it, and with the same choice of
-  providers, if none of them promises what is demanded about data; requests of the same run that need at least as
-  much money, if money is refused. Tokens per minute are refused as long as the cached rate-limit state refuses them.
+  providers, if none of them promises what is demanded about data; requests that need at least as much money, if money is
+  refused, of the same run if its budget refuses. Tokens per minute are refused as long as the cached rate-limit state
+  refuses them.
 
 A settlement in this process makes the cache forget at once that too many requests of its key are in flight, or that they tie up
 funds. A raised limit or added credit takes effect within a second. A request with an Idempotency-Key may have a stored reply
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import product
 from types import TracebackType
 
 import msgspec
@@ -95,7 +97,7 @@ class RefusalCache:
         cause = next((cause for error, cause in _CAUSES.items() if isinstance(refusal, error)), None)
         if cause is None or (cause == _IDEMPOTENCY_KEY and not demand.idempotency_key):
             return
-        kind = _kind(cause, demand)
+        kind = _kind(cause, demand, demand.run if getattr(refusal, "limit_source", None) == "run" else None)
         if previous := recent.by_kind.get(kind):
             is_news = cause not in _ABOUT_MONEY or demand.amount_nanos <= previous[0].amount_nanos
         else:
@@ -125,8 +127,8 @@ _SHARED = {  # by cause: the fields of the demand that another request of the ke
     _IDEMPOTENCY_KEY: ("idempotency_key",),
     _IN_FLIGHT: (),
     _IN_FLIGHT_OF_MODEL: ("model_ids",),
-    _MONEY: ("model_ids", "is_capped", "run"),
-    _TIED_UP: ("model_ids", "is_capped", "run"),
+    _MONEY: ("model_ids", "is_capped"),
+    _TIED_UP: ("model_ids", "is_capped"),
 }
 _ABOUT_MONEY, _ABOUT_OTHERS = (_MONEY, _TIED_UP), (_IN_FLIGHT, _IN_FLIGHT_OF_MODEL)
 _HELD = (*_ABOUT_OTHERS, _TIED_UP)
@@ -150,14 +152,15 @@ _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
 }
 
 
-def _kind(cause: str, demand: AdmissionDemand) -> RefusalKind:
-    return cause, *(getattr(demand, name) for name in _SHARED[cause])
+def _kind(cause: str, demand: AdmissionDemand, run: str | None = None) -> RefusalKind:
+    """``run``: the one that refuses. What the account, its key or a month refuses, it refuses of every run."""
+    return cause, run, *(getattr(demand, name) for name in _SHARED[cause])
 
 
 def _replay(recent: _RecentRefusals, causes: Iterable[str], demand: AdmissionDemand) -> None:
-    for cause in causes:
+    for cause, run in product(causes, {demand.run, None}):
         is_about_money = cause in _ABOUT_MONEY
-        refused, refusal = recent.by_kind.get(_kind(cause, demand), (demand, None))
+        refused, refusal = recent.by_kind.get(_kind(cause, demand, run), (demand, None))
         if refusal is None or (is_about_money and demand.amount_nanos < refused.amount_nanos):
             continue
         if demand.idempotency_key is not None and (is_about_money or cause in _ABOUT_OTHERS):

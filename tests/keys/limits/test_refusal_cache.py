@@ -23,7 +23,7 @@ from tests.keys.limits.stopped_keys import no_query_of_keys_or_accounts, stopped
 __all__ = ["stopped"]
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-DEMAND = AdmissionDemand(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True)
+DEMAND = AdmissionDemand(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True, run="nightly")
 
 
 class Clock:
@@ -125,6 +125,9 @@ KINDS = {
     "funds": broke(),
     "tied up": errors.TiedUp("held"),
     "limit": errors.SpendingLimitReached("spent", resets_at="2026-12-01T00:00:00.000Z"),
+    "run": errors.BudgetExceeded("spent"),
+    "run tied up": errors.TiedUp("held", limit_source="run"),
+    "month": errors.BudgetExceeded("spent", limit_source="budget"),
 }
 
 
@@ -161,6 +164,8 @@ OTHERS = {
     "for more": replace(DEMAND, amount_nanos=1_001),
     "without a cap": replace(DEMAND, is_capped=False, amount_nanos=1_001),
     "of another model": replace(DEMAND, model_ids=("c/d",), amount_nanos=1_001),
+    "of another run": replace(DEMAND, run="daily"),
+    "without a run": replace(DEMAND, run=None),
 }
 
 
@@ -171,9 +176,12 @@ OTHERS = {
         ("model", set(OTHERS) - {"of another model"}),
         ("in flight", set(OTHERS)),
         ("in flight of a model", set(OTHERS) - {"of another model"}),
-        ("funds", {"the same", "for more"}),
-        ("tied up", {"the same", "for more"}),
-        ("limit", {"the same", "for more"}),
+        *[
+            (kind, {"the same", "for more", "of another run", "without a run"})
+            for kind in ("funds", "tied up", "limit", "month")
+        ],
+        ("run", {"the same", "for more"}),
+        ("run tied up", {"the same", "for more"}),
     ],
 )
 def test_only_requests_like_a_refused_one_are_refused(memory, kind, alike):
