@@ -27,6 +27,7 @@ class ExportedDetails(Shape):
     provider = Text("The provider that answered, or was asked last.")
     user = Text("As its request said: user, or else safety_identifier.", allow_null=True)
     metadata = SchemaField(request_fields.TAGS, "As its request said.", allow_null=True)
+    run = Text("As its x-gateway-run said.", allow_null=True)
     service_tier = Text("The tier whose prices were charged, if it has its own.", allow_null=True)
     request_id = Text("The x-request-id of the reply.", allow_null=True)
     provider_request_id = Text("The provider's own id.", allow_null=True)

@@ -26,7 +26,7 @@ KINDS = ("completion", "rerun", "correction", "refund")
 _CURSOR = re.compile(r"([0-9]{1,18})-[0-9a-f]{16}")
 _CORRECTED = Completion.Settlement.CORRECTED
 # Archived with the completion, under the names of their columns.
-_DETAILS = {"provider": "provider_id", "user": "end_user", "metadata": "tags"}
+_DETAILS = {"provider": "provider_id", "user": "end_user", "metadata": "tags", "run": "run"}
 _DETAILS |= {name: name for name in ("service_tier", "request_id", "provider_request_id", "data_demanded", "data_promised")}
 _BOOKED = {"prompt_tokens": "promptTokens", "completion_tokens": "completionTokens", "web_searches": "webSearches"}
 

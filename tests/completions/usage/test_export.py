@@ -96,7 +96,8 @@ def correct(key: Any, relayed_bytes: int, usage: Usage = USAGE) -> tuple[Complet
 
 
 def test_a_completion_is_a_record_with_all_that_is_booked(alice, key, program):
-    chat.ask(program, user="customer-7", metadata={"team": "blue"})
+    headers = {"x-gateway-run": "nightly", "x-gateway-run-budget": "1"}
+    chat.send(program, chat.body(user="customer-7", metadata={"team": "blue"}), headers=headers)
     [row] = Completion.objects.all()
     entry = LedgerEntry.objects.get(reference=row.pk)
     page = read(program)
@@ -124,6 +125,7 @@ def test_a_completion_is_a_record_with_all_that_is_booked(alice, key, program):
             "provider_request_id": row.provider_request_id,
             "user": "customer-7",
             "metadata": {"team": "blue"},
+            "run": "nightly",
             "data_demanded": None,
             "data_promised": None,
         },
