@@ -440,6 +440,7 @@ class Call(msgspec.Struct, frozen=True):
     head: ResponseHead = msgspec.field(default_factory=ResponseHead)  # of the latest attempt
     pace: Pace = no_pace
     account_id: UUID | None = None  # of the caller
+    keeps_nothing: bool = False  # as ``Admitted`` says
     opened_seals: dict[str, Any] = msgspec.field(default_factory=dict)  # what is in them, until the request is sent
 
 

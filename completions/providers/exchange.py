@@ -187,7 +187,7 @@ def _refusal(call: Call, response: http.BegunResponse, interpret: RefusalInterpr
     if response.header("x-should-retry").strip().lower() == "false":
         error.headers["x-should-retry"] = "false"
         kind = FailureKind.ROUTE_UNUSABLE if kind is FailureKind.RETRYABLE else kind
-    key_refusal = _key_refusal(status, body[: error_meanings.KEY_TEXT_BYTES_MAX].decode(errors="replace"), reason)
+    key_refusal = _key_refusal(call, status, body[: error_meanings.KEY_TEXT_BYTES_MAX].decode(errors="replace"), reason)
     if key_refusal and _is_renewed(call):
         kind, key_refusal = FailureKind.CREDENTIAL_RENEWED, None
     return ProviderFailed(
@@ -232,8 +232,8 @@ def _idle_provider() -> Iterator[None]:
         raise interruption(error, provider_worked=False) from error
 
 
-def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
-    return (status, reason) if error_meanings.is_about_key(status, text) else None
+def _key_refusal(call: Call, status: int, text: str, reason: str) -> tuple[int, str] | None:
+    return (status, "" if call.keeps_nothing else reason) if error_meanings.is_about_key(status, text) else None
 
 
 def _status_error(call: Call, status: int, error: ProviderError, headers: dict[str, str] | None = None) -> errors.ApiError:
@@ -277,11 +277,13 @@ def _reasons(call: Call, words: str, status: int | None, line: str, ended: objec
     """Log a provider's words. Return them as staff see them, on one line of bounded length without keys; and as they are kept.
 
     ``hint``: our own words, which follow whole.
-    The log has nothing of a 401, which is about our key: some providers repeat a part of it.
+    The log has nothing of a 401, which is about our key: some providers repeat a part of it. With zdr it has no words at all.
     """
     reason = _printable(call, words)[: _MESSAGE_CHARACTERS_MAX - len(hint)] + hint
     kept_reason = _without_quotations(call, reason)
     logged = "its words are shown with the completion" if status == HTTPStatus.UNAUTHORIZED else kept_reason
+    if call.keeps_nothing:
+        logged = "its words are not kept, as zdr is demanded"
     logs.report_failure(logger, line, call.route.provider_slug, ended, logged)
     return reason, kept_reason
 
@@ -313,7 +315,7 @@ def provider_failure(call: Call, error: Exception, *, provider_worked: bool) -> 
     if isinstance(error, InBandError):
         meant = error.error.meant_status(error.status)
         api_error, kind = _status_error(call, meant, error.error), base.failure_kind(meant)
-        key_refusal = _key_refusal(meant, reason, reason)
+        key_refusal = _key_refusal(call, meant, reason, reason)
     else:
         api_error, kind = _meaning(error, provider_worked=provider_worked)
     return ProviderFailed(

@@ -214,8 +214,8 @@ def _build_calls(admitted: Admitted, client: Any) -> list[Call]:
         if preferences and preferences.asks_one_provider:
             routes = [min(routes, key=circuit_breaker.stands_back)]
         for route in routes:
-            request, account_id = admitted.request, completion.account_id
-            call = Call(request, offered.offer, route, offered.max_tokens, until, client, pace=pace, account_id=account_id)
+            asked = admitted.request, offered.offer, route, offered.max_tokens, until, client
+            call = Call(*asked, pace=pace, account_id=completion.account_id, keeps_nothing=admitted.keeps_nothing)
             calls.setdefault(route.id, call)
     return list(calls.values())
 

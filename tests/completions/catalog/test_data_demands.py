@@ -5,6 +5,7 @@
 
 import csv
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from billing.models import Account, Hold
 from completions.models import Completion, IdempotentRequest, Provider, RoutableAlias, Route, StoredResponse
 from keys.models import ApiKey
-from tests import factories
+from tests import factories, waiting
 from tests.chat import assert_error, everything_written
 from tests.completions.inbound.embeddings.embedders import found, make_embedder
 from tests.completions.inbound.messages import requests as messages
@@ -20,7 +21,7 @@ from tests.completions.inbound.responses.requests import PATH as RESPONSES
 from tests.completions.routes import add
 from tests.completions.rows import MESSAGES, ask, ask_streamed, events
 from tests.pages.conftest import owner_of, signed_in, superuser  # noqa: F401  fixture
-from tests.upstream import refusal, streamed
+from tests.upstream import event, refusal, stream, streamed
 
 US = {"retention_days": 30, "trains": False, "region": "us"}
 EU = {"retention_days": 0, "trains": False, "region": "eu"}
@@ -273,6 +274,31 @@ def test_with_zdr_the_reply_is_not_kept_for_retries(api, alice, routed, spare):
     error = assert_error(again, 400, "invalid_request_error", "Idempotency-Key")
     assert "zdr was demanded" in error["message"]
     assert len(spare.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        refusal(400, "The prompt my-very-prompt is odd"),
+        refusal(500, "Cannot read my-very-prompt"),
+        refusal(401, "Not with my-very-prompt"),
+        stream(event({"error": {"message": "Cannot go on with my-very-prompt"}})),
+    ],
+)
+def test_with_zdr_no_word_of_a_failing_provider_is_kept_or_logged(api, routed, spare, caplog, script):
+    caplog.set_level(logging.DEBUG)
+    spare.will(*[script] * 2)
+    assert ask(api, stream=True, provider={"zdr": True}).status_code != 200
+    assert "my-very-prompt" not in caplog.text + str(everything_written())
+    assert "its words are not kept, as zdr is demanded" in caplog.text
+
+
+def test_with_zdr_the_row_of_a_provider_that_refuses_our_key_has_none_of_its_words(api, routed, spare):
+    spare.will(refusal(401, "Not with my-very-prompt"))
+    for _ in range(3):
+        assert ask(api, provider={"zdr": True}).status_code in (502, 503)
+    waiting.until(lambda: Provider.objects.get(pk="spare").key_refusal)
+    assert Provider.objects.get(pk="spare").key_refusal == "401"
 
 
 def test_a_flood_of_refusals_is_no_refusal_of_other_requests(api, alice, routed, upstream):
