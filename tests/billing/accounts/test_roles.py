@@ -8,9 +8,10 @@ from django.test import Client
 from django.urls import get_resolver
 
 from billing.models import AccountAlert, AlertDelivery, Invitation, Membership, Payment, Role, WebhookEndpoint
+from completions.models import OwnKey
 from gateway_project.db import pool
 from keys import management_keys
-from keys.models import RefusedRequest
+from keys.models import RefusedRequest, Run
 from tests import factories
 from tests.cases import undone
 from tests.pages.conftest import key, rows, signed_in  # noqa: F401  fixtures
@@ -34,14 +35,21 @@ class Case:
 
 INVITED = {"email": "x@example.org", "role": "VIEWER", "account": "{account}"}
 DETAILS = {"name": "Alice", "address": "1 High Street", "tax_id": ""}
+BUDGET = {"amount": "7", "action": "WARN"}
 NO_LIMIT = {"spending_type": "NONE", "account": "{account}"}
 ROTATION = {"token": "0" * 22, "seen": '{{"secret": "mgw_live_…{last_four}"}}'}
 REQUEST = {"model": "demo/echo", "prompt": "Hello", "max_tokens": "5", "account": "{account}"}
 CASES = {
     "dashboard": Case(""),
+    "budgets": Case("budgets/"),
+    "new-budget": Case("budgets/new/", KEYS, post=302, form={"scope": "ACCOUNT", **BUDGET}, writes=True),
+    "change-budget": Case("budgets/{budget}/", KEYS, post=302, form=BUDGET, writes=True),
+    "delete-budget": Case("budgets/{budget}/delete/", KEYS, post=302, writes=True),
     "keys": Case("keys/"),
     "new-key": Case("keys/new/", KEYS, post=200, form={"name": "new", **NO_LIMIT}, writes=True),
     "limit-key": Case("keys/{key}/limit/", KEYS, post=302, form={"spending_type": "FIXED", "spending_limit": "5"}, writes=True),
+    "key-lifetime": Case("keys/lifetime/", OWNS, post=302, form={"days": "90"}, writes=True),
+    "apply-key-lifetime": Case("keys/lifetime/apply/", OWNS, get=405, post=302),  # no key is beyond it
     "find-key": Case("keys/find/", post=200, form={"secret": "mgw_live_"}),
     "management-keys": Case("keys/management/"),
     "new-management-key": Case("keys/management/new/", OWNS, post=200, form={"name": "deploy"}, writes=True),
@@ -66,6 +74,8 @@ CASES = {
     "requests": Case("requests/"),
     "requests-csv": Case("requests/export/", get=405, post=200, writes=True),
     "request": Case("requests/{refused}/"),
+    "runs": Case("runs/"),
+    "run": Case("runs/{key}/nightly/"),
     "billing": Case("billing/", PAYS, post=302, form={"amount": "12"}, writes=True),
     "billing-details": Case("billing/details/", PAYS, post=302, form=DETAILS, writes=True),
     "top-up": Case("billing/top-up/", PAYS, post=302, form={"off": "1"}),
@@ -83,9 +93,17 @@ CASES = {
     "rotate-webhook": Case("alerts/webhooks/{endpoint}/rotate/", KEYS, post=200, writes=True),
     "pause-webhook": Case("alerts/webhooks/{endpoint}/pause/", KEYS, get=405, post=302, form={"pause": ""}, writes=True),
     "test-webhook": Case("alerts/webhooks/{endpoint}/test/", KEYS, get=405, post=302, writes=True),
+    "repeat-webhook": Case("alerts/webhooks/{endpoint}/again/", KEYS, post=200),  # only a test was sent
     "delete-webhook": Case("alerts/webhooks/{endpoint}/delete/", KEYS, post=302, writes=True),
     "send-delivery-again": Case("alerts/deliveries/{delivery}/again/", KEYS, get=405, post=302, writes=True),
     "settings": Case("settings/", OWNS),
+    "data-demands": Case("settings/data/", OWNS, post=302, form={"data_policy": "deny"}, writes=True),
+    "provider-keys": Case("settings/provider-keys/", OWNS),
+    "new-provider-key": Case("settings/provider-keys/new/", OWNS, post=200),  # the button of the list opens the form
+    "provider-key": Case(
+        "settings/provider-keys/{own_key}/", OWNS, post=302, form={"models": "", "fallback": "ours"}, writes=True
+    ),
+    "remove-provider-key": Case("settings/provider-keys/{own_key}/remove/", OWNS, post=302, writes=True),
     "export": Case("settings/export/", OWNS, post=302, writes=True),
     "export-file": Case("settings/export/{payment}.zip", OWNS, get=404),  # it is none
     # Opening its page forgets the password: the form asks for it again.
@@ -118,7 +136,10 @@ def ids(alice, key):  # noqa: F811
     member = factories.add_member(account=alice, user=factories.make_user("other@example.org"), role=Role.VIEWER)
     manager, _ = management_keys.issue(alice, name="terraform", created_by=owner)
     payment = Payment.objects.create(account=alice, amount_cents=500, processor="stripe", is_live=False, created_by=owner)
-    factories.make_model("demo/echo")
+    model = factories.make_model("demo/echo")
+    own_key = OwnKey.objects.create(account=alice, provider=model.routes.get().provider, hint="wxyz")
+    Run.objects.create(key=key, name="nightly", budget_nanos=1)
+    budget = alice.budgets.create(scope="TAG", tag="web", amount_cents=5_000, action="STOP")
     invitation = Invitation.objects.create(
         account=alice,
         email="waits@example.org",
@@ -136,6 +157,8 @@ def ids(alice, key):  # noqa: F811
         "endpoint": endpoint.pk,
         "delivery": delivery.pk,
         "refused": "req_refused",
+        "own_key": own_key.pk,
+        "budget": budget.pk,
         "account": alice.pk,
         "key": key.pk,
         "last_four": key.last_four,
