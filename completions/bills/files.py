@@ -6,6 +6,7 @@ import hashlib
 import io
 import itertools
 import json
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ UPLOADED_BYTES_MAX = 10_000_000  # unpacked, of an upload: a web process reads i
 _JSON_BYTES_MAX = 50_000_000  # pages are read whole
 _LINE_CHARACTERS_MAX = 1_000_000
 _PIECE_BYTES = 1_000_000
+_UNREADABLE = (EOFError, UnicodeDecodeError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 _SMALLER = "Import it with the command import_bill, or export fewer days."
 
 Row = dict[str, str]  # texts by the lower-case names of columns
@@ -50,7 +52,7 @@ def unpacked(file: File) -> Iterator[Iterator[tuple[str, Any]]]:
                 yield ((name, archive.open(name)) for name in names)
         else:
             yield iter([(file.name, file.content)])
-    except (EOFError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # RuntimeError: it is encrypted
+    except (*_UNREADABLE, OSError, RuntimeError) as error:  # RuntimeError: it is encrypted
         raise Refused(f"{file.name} cannot be unpacked: {error}.") from None
 
 
@@ -88,7 +90,10 @@ def _lines(first: str, text: IO[str]) -> Iterator[str]:
 
 def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
     reader = csv.reader(_lines(first, text), delimiter=max(",;\t", key=first.count))
-    names = [name.strip().lower() for name in reversed(next(reader, []))]  # of two columns of a name the first counts
+    try:
+        names = [name.strip().lower() for name in reversed(next(reader, []))]  # of two columns of a name the first counts
+    except csv.Error as error:
+        raise Refused(f"The first line is no CSV: {error}.") from None
     yield 0, dict.fromkeys(names, "")
     while True:
         number = reader.line_num + 1

@@ -130,7 +130,7 @@ def run_directory() -> int:
     """Import what is new in GATEWAY_BILLS_DIR/PROVIDER: each file, or folder of files, is a bill. Return how many are."""
     imported = 0
     for provider in Provider.objects.order_by("pk") if settings.BILLS_DIR else ():
-        entries = [each for each in (Path(settings.BILLS_DIR) / provider.pk).glob("[!.]*") if each.exists()]
+        entries = [each for each in (Path(settings.BILLS_DIR) / provider.pk).glob("[!.]*") if each.is_dir() or each.is_file()]
         for entry in sorted(entries, key=lambda each: (each.stat().st_mtime, each.name)):
             paths = sorted(each for each in entry.rglob("[!.]*") if each.is_file()) if entry.is_dir() else [entry]
             try:

@@ -14,7 +14,9 @@ from gateway_project.text import ascii_numbers
 # Sums of costs lose no digit: should one ever need more, that is an error.
 EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
 _USD_MAX = Decimal(10) ** 15
-_TOKENS_MAX = 10**18
+_TOKENS_MAX = 10**12  # of a line: millions of them have a sum that a column holds
+_YEARS = range(2000, 2200)
+_CURRENCY = re.compile(r"[A-Z]{3}")
 _MONTH_FIRST = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s.*)?", re.ASCII)
 _TOKENS = re.compile(r"(?:(?P<number>1|10|100|1000|1000000)?\s*(?P<letter>[km]?)\s*(?:tokens?|count)?)", re.IGNORECASE)
 _LETTERS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -65,7 +67,9 @@ def read(form: Format, row: Row) -> Charge | LeftOut:
         cost, at = _cost(told, form.dollars), _day(_first(form, row, "time"), is_month_first=form.is_month_first)
     except ValueError as error:
         return LeftOut("unreadable", str(error))
-    currency = (_first(form, row, "currency") or "USD").upper()[:20]
+    currency = (_first(form, row, "currency") or "USD").upper()
+    if not _CURRENCY.fullmatch(currency):
+        return LeftOut("unreadable", f"the currency {currency[:20]!r} is none", cost)
     if currency != "USD":
         return LeftOut(currency, f"a cost in {currency}", cost)
     if not (model := _model(form, row)):
@@ -108,13 +112,17 @@ def _day(text: str, *, is_month_first: bool) -> date:
     """Return the UTC day of a time: seconds since 1970, ISO 8601, or where Azure writes it 08/31/2026."""
     try:
         if text.isascii() and text.isdigit():
-            return datetime.fromtimestamp(int(text), UTC).date()
-        if is_month_first and (match := _MONTH_FIRST.fullmatch(text)):
-            return date(int(match[3]), int(match[1]), int(match[2]))
-        at = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
-        return (at if at.tzinfo is None else at.astimezone(UTC)).date()
+            at = datetime.fromtimestamp(int(text), UTC)
+        elif is_month_first and (match := _MONTH_FIRST.fullmatch(text)):
+            at = datetime(int(match[3]), int(match[1]), int(match[2]), tzinfo=UTC)
+        else:
+            at = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
+        day = (at if at.tzinfo is None else at.astimezone(UTC)).date()
     except (ValueError, OverflowError, OSError):
-        raise ValueError(f"the time {text[:40]!r} cannot be read") from None
+        day = date.min
+    if day.year not in _YEARS:
+        raise ValueError(f"the time {text[:40]!r} cannot be read")
+    return day
 
 
 def _read_tokens(form: Format, row: Row) -> int | None:

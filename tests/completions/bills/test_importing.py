@@ -28,9 +28,9 @@ NEXT = DAY + timedelta(days=1)
 TEXT = HEAD + line("0.25") + line("0.5", "é, input")
 
 
-def zipped(**members: str) -> bytes:
+def zipped(kind: int = zipfile.ZIP_DEFLATED, **members: str) -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", kind) as archive:
         for name, text in members.items():
             archive.writestr(name.replace("_", "."), text)
     return packed.getvalue()
@@ -99,6 +99,10 @@ def test_files_of_two_formats_are_no_bill(echo_model: LanguageModel) -> None:
         (line("1e20"), "is too large"),
         (line("0." + "0" * 30 + "1"), "more than 30 decimals"),
         (line("nan"), "is not a number"),
+        (line("1", currency="u\0d"), r"the currency 'U\x00D' is none"),
+        (line("1", currency="dollars"), "the currency 'DOLLARS' is none"),
+        ('9999-12-31,1,usd,,,"echo, input",p\n', "the time '9999-12-31' cannot be read"),
+        ('0001-01-01,1,usd,,,"echo, input",p\n', "the time '0001-01-01' cannot be read"),
         (line("1").replace("17", "x7", 1), "the time"),
         (line("1", "x" * 400 + ", input"), "its name is too long"),
         (line("1", "nul\0, input"), "its name is too long or no text"),
@@ -120,6 +124,11 @@ def test_bytes_that_are_no_text_are_counted(echo_model: LanguageModel) -> None:
     assert imported.left_out["unreadable"]["lines"] == 1
 
 
+def test_tokens_beyond_belief_are_not_counted(echo_model: LanguageModel) -> None:
+    imported = written.bill(*[line("1", tokens="9" * 18)] * 50)
+    assert (imported.lines, BillLine.objects.get().tokens) == (50, None)
+
+
 def test_credits_count_as_they_are(echo_model: LanguageModel) -> None:
     written.bill(line("1"), line("-0.25"))
     assert written.only().billed_usd == Decimal("0.75")
@@ -135,6 +144,9 @@ def test_credits_count_as_they_are(echo_model: LanguageModel) -> None:
         (HEAD.encode(), "No line charges for a model"),
         ((HEAD + line("1", "storage")).encode(), "1 not models"),
         (HEAD.encode() + b"x" * 1_100_000, "more than 1,000,000 characters"),
+        (b'"' + b"x" * 200_000 + b'",b\n1,2\n', "The first line is no CSV: field larger"),
+        (zipped(a_csv=TEXT, kind=zipfile.ZIP_LZMA).replace(b"]\0\0", b"\xff\xff\xff", 1), "cannot be unpacked"),
+        (TEXT.encode("utf-16") + b"\0\xd8" * 3, "cannot be unpacked"),
         (b'{"data": 5}', "no JSON of a cost API"),
         (b'{"data": [], "has_more": true}', "Further pages follow"),
         (b"[" * 100_000, "no JSON of a cost API"),
@@ -179,7 +191,7 @@ def test_the_directory_is_read_once_a_night(echo_model: LanguageModel, tmp_path:
         "august.csv": line("5", day=NEXT),
     }.items():
         (tmp_path / "echo" / name).write_text(HEAD + text)
-    os.mkfifo(tmp_path / ".hidden")
+    os.mkfifo(tmp_path / "echo" / "waits-for-a-writer.csv")
     assert [tasks.import_bills() for _ in range(2)] == [2, 0]
     assert dict(BillComparison.objects.values_list("day", "billed_usd")) == {DAY: 3, NEXT: 5}
 
