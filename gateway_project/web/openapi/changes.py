@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.defaultfilters import pluralize
@@ -59,10 +60,11 @@ def feed(request: HttpRequest) -> HttpResponseBase:
 def _render_feed(base_url: str) -> str:
     """Return the changes as Atom. A day with more of them is the same entry, updated."""
     address = f"{base_url}{reverse('api-changes')}"
-    made = Atom1Feed("API changes", address, "", feed_url=f"{base_url}{reverse('api-changes-feed')}")
+    feed_url, author = f"{base_url}{reverse('api-changes-feed')}", settings.SPECTACULAR_SETTINGS["TITLE"]
+    made = Atom1Feed("API changes", address, "", feed_url=feed_url, author_name=author)
     for entry in read_entries():
         link, updated_at = f"{address}#{entry['date']}", entry["updated_at"]
         title = f"{date_format(updated_at)}: {entry['title']}"
         words = render_to_string("docs/_changes.html", {"entry": entry, "base_url": base_url})
-        made.add_item(title, link, words, unique_id=link, pubdate=updated_at, updateddate=updated_at)
+        made.add_item(title, link, words, unique_id=link, updateddate=updated_at)
     return str(made.writeString("utf-8"))

@@ -280,6 +280,8 @@ def test_the_feed_has_an_entry_for_each_day(entries):
         "2026-11-29T12:30:00+00:00",
         "2026-11-27T09:00:00+00:00",
     ]
+    assert feed.find(f"{space}author/{space}name").text == "Model Gateway", "RFC 4287, 4.1.1: a feed without one is invalid"
+    assert not [*feed.iter(f"{space}published")], "a day is published once, and we know only when it last changed"
     [newest, _] = feed.iter(f"{space}entry")
     assert newest.find(f"{space}id").text == "http://testserver/docs/changes#2026-11-29"
     assert "http://testserver/docs/reference/listModels" in newest.find(f"{space}summary").text
