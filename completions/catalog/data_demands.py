@@ -31,9 +31,10 @@ class Demand(msgspec.Struct, frozen=True):
 
     def unmet(self, promise: Promise) -> list[str]:
         """Return the fields of a request's ``provider`` that demand what is not promised."""
+        may_train = promise.trains is not False
         kinds = {
-            "data_collection": bool(self.policy) and promise.trains is not False,
-            "zdr": self.policy == DataPolicy.ZDR and promise.retention_days != 0,
+            "data_collection": self.policy == DataPolicy.DENY and may_train,
+            "zdr": self.policy == DataPolicy.ZDR and (may_train or promise.retention_days != 0),
             "region": bool(self.regions) and promise.region not in self.regions,
         }
         return [name for name, is_unmet in kinds.items() if is_unmet]

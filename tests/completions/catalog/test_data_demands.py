@@ -84,6 +84,13 @@ def test_what_is_not_known_meets_no_demand(api, routed, upstream, spare, unknown
     assert not upstream.requests + spare.requests
 
 
+def test_a_provider_that_may_train_lacks_the_zdr_that_was_written(api, routed, upstream, spare):
+    Provider.objects.update(trains=None)
+    error = assert_error(ask(api, provider={"zdr": True}), 404, "data_demand_unmet", "provider.zdr")
+    assert [each["unmet"] for each in error["routes"]] == [{"request": ["zdr"]}] * 2
+    assert not upstream.requests + spare.requests
+
+
 def test_the_word_of_a_route_is_instead_of_its_providers(api, routed, upstream, spare):
     Route.objects.filter(provider="spare").update(region="us")
     assert_error(ask(api, provider={"region": "eu"}), 404, "data_demand_unmet", "provider.region")
