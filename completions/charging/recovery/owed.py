@@ -185,6 +185,7 @@ class Readmission(Admission):
         if self.ended.reply_retention:
             self._require_unrepeated(rows)
         usage = self.ended.usage
+        run = rows.run_of(self.completion)  # if it was forgotten, too, another request may have begun it since
         # No limit, because none was asked; and the tokens that it used, so that its settlement corrects nothing.
         completion = structs.replace(
             self.completion,
@@ -192,10 +193,10 @@ class Readmission(Admission):
             counted_tokens=usage.prompt_tokens + usage.completion_tokens if usage else 0,
             limit_nanos=None,
             limit_since=None,
+            run_budget_nanos=run.limit_nanos if run else self.completion.run_budget_nanos,
             budgets=self.completion.budgets and dict.fromkeys(self.completion.budgets),
             created_at=rows.now,
         )
-        run = rows.run_of(completion)
         rows.begin(completion, min(self.amount_nanos, run.available_nanos) if run else self.amount_nanos, _HOLD_LIFETIME)
         if self.idempotency_key:
             rows.store_idempotency_key(completion, self.idempotency_key)

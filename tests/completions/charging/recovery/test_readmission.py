@@ -23,6 +23,8 @@ from completions.pricing.usage import Usage
 from completions.request import schema
 from gateway_project import metrics
 from keys.authentication import Caller
+from keys.budgets.runs import AskedRun
+from keys.models import Run
 from tests import factories
 from tests.completions import settlements
 from tests.completions.charging.recovery.outbox_files import drain, files, forget, total
@@ -58,10 +60,10 @@ def idempotency_key() -> IdempotencyKey:
     return key
 
 
-def admit(account: Account) -> Admitted:
+def admit(account: Account, run: AskedRun | None = None) -> Admitted:
     key = account.keys.order_by("pk")[0]
     caller, offer = Caller(key_id=key.pk, account_id=account.pk), lookup.find_offer("demo/echo")
-    admitted = admission.admit(admission.prepare(schema.parse(BODY), [offer], caller, idempotency_key()))
+    admitted = admission.admit(admission.prepare(schema.parse(BODY), [offer], caller, idempotency_key(), run=run))
     assert isinstance(admitted, Admitted)
     return admitted
 
@@ -105,6 +107,18 @@ def test_a_forgotten_request_is_charged_once_whenever_it_is_repeated(api, alice,
         again = repeat(api)
         assert (again.status_code, again.content, again["Idempotent-Replayed"]) == (200, REPLY, "true")
         assert (spent(alice), files(settings), total(metrics.operator_loss_nanos)) == (COST_NANOS, [], loss)
+
+
+@pytest.mark.parametrize("budget_nanos", [None, 2 * COST_NANOS, COST_NANOS - 1])
+def test_a_forgotten_request_counts_on_its_run_also_if_another_began_it_since(alice, sealed, budget_nanos):
+    store_forgotten(forget(lambda: admit(alice, AskedRun("nightly", 10**9, None))), sealed)
+    Run.objects.all().delete()
+    if budget_nanos:
+        Run.objects.create(key=alice.keys.get(), name="nightly", budget_nanos=budget_nanos)
+    assert drain() == {Outcome.RESOLVED: 1}
+    run, charged_nanos = Run.objects.get(), min(COST_NANOS, budget_nanos or COST_NANOS)
+    assert (run.budget_nanos, run.spent_nanos, run.held_nanos) == (budget_nanos or 10**9, charged_nanos, 0)
+    assert (Completion.objects.get().run_budget_nanos, spent(alice)) == (run.budget_nanos, charged_nanos)
 
 
 def test_a_repetition_after_a_failover_is_told_that_the_first_was_charged(api, alice, settings, monkeypatch):
