@@ -149,7 +149,7 @@ def _request_id(call: Call, response: http.BegunResponse) -> str | None:
 
 
 def _secrets(call: Call) -> Sequence[str]:
-    """Return what was shown to the provider, and must be repeated to nobody."""
+    """Return what was shown to the provider, and must not be repeated to anyone else."""
     proof, api_key = call.head.proof, call.route.api_key
     return proof.secrets if proof else (api_key,) if api_key else ()
 

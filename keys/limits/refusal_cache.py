@@ -153,7 +153,7 @@ _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
 
 
 def _kind(cause: str, demand: AdmissionDemand, run: str | None = None) -> RefusalKind:
-    """``run``: the one that refuses. What the account, its key or a month refuses, it refuses of every run."""
+    """``run``: the one that refuses. A refusal of the account, its key or a month is one of every run."""
     return cause, run, *(getattr(demand, name) for name in _SHARED[cause])
 
 
