@@ -311,6 +311,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             own_key_fee=offer.own_key_fee,
             run=self.run_name,
             run_budget_nanos=run.limit_nanos if run else None,
+            run_deadline=run.deadline if run else None,
             budgets={each.id: each.limit_nanos if each.stops else None for each in months} if months else None,
         )
 

@@ -221,7 +221,7 @@ class LockedRows(msgspec.Struct):
             allowance.held_nanos += held_nanos
             allowance.spent_nanos += spent_nanos
         budgets = (completion.key_id, completion.run, completion.run_budget_nanos, completion.budgets, completion.spending_day)
-        change = BudgetChange(*budgets, held_nanos, spent_nanos, requests, run.deadline if run else None)
+        change = BudgetChange(*budgets, held_nanos, spent_nanos, requests, completion.run_deadline)
         self.writes.budgets_changed.append(change)
 
     def run_of(self, completion: CompletionRecord) -> RunState | None:

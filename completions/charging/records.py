@@ -12,7 +12,10 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 class CompletionRecord(msgspec.Struct, frozen=True):
-    """An admitted completion: a plain value, as every request makes one. The fields are named like the columns of its row."""
+    """An admitted completion: a plain value, as every request makes one. The fields are named like the columns of its row.
+
+    ``run_deadline`` has no column: it makes the row of its run, also when a crash forgot both.
+    """
 
     id: str
     account_id: UUID
@@ -39,6 +42,7 @@ class CompletionRecord(msgspec.Struct, frozen=True):
     run: str | None = None
     run_budget_nanos: int | None = None
     budgets: dict[str, int | None] | None = None  # ids of monthly ones; the amount of one that stops, None of one that warns
+    run_deadline: datetime | None = None
 
     def due_nanos(self, cost_nanos: int) -> int:
         """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""
@@ -89,7 +93,7 @@ class ServedBy(NamedTuple):
         return cls(*served, own_key_fee=completion.own_key_fee)
 
 
-_COLUMNS = tuple(CompletionRecord.__struct_fields__)
+_COLUMNS = tuple(name for name in CompletionRecord.__struct_fields__ if name != "run_deadline")
 # How a completion ended, and which model of which provider served it.
 _ENDED = (
     *("id", *ServedBy._fields, "settlement"),

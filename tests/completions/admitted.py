@@ -12,14 +12,15 @@ from completions.catalog import lookup
 from completions.charging import admission
 from completions.request import schema
 from keys.authentication import Caller
+from keys.budgets import runs
 from keys.models import ApiKey
 
 
-def admit(key: ApiKey) -> admission.Admitted:
-    """Admit a request without resolving it, like a process that dies right after admission."""
+def admit(key: ApiKey, run: runs.AskedRun | None = None) -> admission.Admitted:
+    """Admit a request, of a run, without resolving it, like a process that dies right after admission."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
-    admitted = admission.admit(admission.prepare(schema.parse(fields), [lookup.find_offer("demo/echo")], caller))
+    admitted = admission.admit(admission.prepare(schema.parse(fields), [lookup.find_offer("demo/echo")], caller, run=run))
     assert isinstance(admitted, admission.Admitted)
     return admitted
 

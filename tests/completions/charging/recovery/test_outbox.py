@@ -29,7 +29,10 @@ from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
 from gateway_project import metrics
+from gateway_project.db import pool
 from gateway_project.db.pipelined_transaction import PipelinedConnection
+from keys.budgets.runs import AskedRun
+from keys.models import Run
 from tests import factories
 from tests.cases import raising
 from tests.chat import everything_written
@@ -311,6 +314,18 @@ def test_a_forgotten_completion_is_admitted_again_and_charged(alice, key, settin
     assert drain() == {Outcome.ALREADY_RESOLVED: 1}
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 2 * 20_000, 0)
+
+
+def test_a_forgotten_run_begins_again_with_its_budget_and_deadline(alice, key):
+    deadline = pool.database_time() + timedelta(hours=1)
+    completion_id = store_forgotten(lambda: admit(key, AskedRun("nightly", 10**9, deadline)))
+    assert not Run.objects.exists()
+    assert drain() == {Outcome.RESOLVED: 1}
+    run = Run.objects.get()
+    assert (run.budget_nanos, run.spent_nanos, run.held_nanos, run.requests) == (10**9, 20_000, 0, 1)
+    assert run.deadline == deadline
+    assert Completion.objects.get().pk == completion_id
+    assert_ledger_is_consistent()
 
 
 def test_a_readmission_whose_process_dies_before_its_charge_is_charged_later(alice, key, settings, monkeypatch):
