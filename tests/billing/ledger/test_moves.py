@@ -194,4 +194,4 @@ def test_days_that_were_signed_are_archived_though_an_account_of_them_has_moved(
 
 def test_rows_that_others_refer_to_are_locked_before_any_moves() -> None:
     names = {model.__name__ for model in moving.owners()}
-    assert names == {"AccountExport", "AccountAlert", "ApiKey", "ManagementKey", "Payment"}
+    assert names == {"AccountExport", "AccountAlert", "ApiKey", "Budget", "ManagementKey", "Payment"}
