@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Max
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
@@ -27,7 +28,7 @@ from gateway_project.text import web_addresses
 _PREFIX = "whsec_"
 GRACE = timedelta(hours=24)  # for which the secret before a rotation signs, too
 TESTS_MAX = 10  # in an hour, of an account
-REPEATS_MAX = 30  # in an hour, of an endpoint
+REPEATS_MAX = 30  # in an hour, of an account: one that deletes and makes endpoints gets no more
 REPEAT_PAUSE = timedelta(seconds=1)
 _ENDED = AlertDelivery.State.DELIVERED
 
@@ -117,23 +118,26 @@ def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
 
 
 def send_again(request: HttpRequest, endpoint: WebhookEndpoint, alerts: Sequence[AccountAlert]) -> int:
-    """Let alerts be sent to an endpoint again, one a second, also those that it never got. Return how many wait now.
+    """Let alerts be sent to an endpoint again, also those that it never got, one a second. Return how many wait now.
 
-    Each keeps its id and its body, and is tried from the first attempt on. Those that wait already are not among them. An alert
-    must be ``prepared``. Raises EndpointRefused.
+    They are sent after those that wait for a first attempt, with their id and body, and are tried from the first attempt on.
+    Those that wait already are not among them. An alert must be ``prepared``. Raises EndpointRefused.
     """
     with transaction.atomic():
         endpoint = _lock(endpoint)
         now = pool.database_time()
-        target = {"object_type": endpoint._meta.label_lower, "object_id": str(endpoint.pk)}
-        acts = Activity.objects.filter(act=Activity.Act.WARNING_REPEATED, at__gt=now - timedelta(hours=1), **target)
-        if acts.count() >= REPEATS_MAX:
-            raise EndpointRefused(f"We send to a webhook again at most {REPEATS_MAX} times in an hour. Try later.")
+        acts = Activity.objects.filter(act=Activity.Act.WARNING_REPEATED, account_id=endpoint.account_id)
+        if acts.filter(at__gt=now - timedelta(hours=1)).count() >= REPEATS_MAX:
+            raise EndpointRefused(f"We send alerts of an account again at most {REPEATS_MAX} times in an hour. Try later.")
+        queued = endpoint.deliveries.filter(state=AlertDelivery.State.WAITING, tries=0).aggregate(last=Max("next_try_at"))[
+            "last"
+        ]
+        begin = max(now, queued + REPEAT_PAUSE) if queued else now
         known = {each.alert_id: each for each in endpoint.deliveries.filter(alert__in=alerts)}
         rows = [known.get(each.pk) or AlertDelivery(alert=each, endpoint=endpoint, state=_ENDED) for each in alerts]
         due = [each for each in rows if each.state != AlertDelivery.State.WAITING]
         for place, each in enumerate(due):
-            each.state, each.tries, each.next_try_at = AlertDelivery.State.WAITING, 0, now + place * REPEAT_PAUSE
+            each.state, each.tries, each.next_try_at = AlertDelivery.State.WAITING, 0, begin + place * REPEAT_PAUSE
         fields = ["state", "tries", "next_try_at"]
         AlertDelivery.objects.bulk_create(due, update_conflicts=True, unique_fields=["id"], update_fields=fields)
         if due:

@@ -489,6 +489,17 @@ def test_what_happened_after_an_event_is_sent_again_the_oldest_first_and_one_a_s
     assert "Sent 2 alerts to the webhook" in Activity.objects.get(act="WARNING_REPEATED").summary
 
 
+def test_what_is_sent_again_twice_at_once_waits_in_one_line(alice, endpoint, receiver, owner):
+    alerts = happen(alice, 3)
+    send_all()
+    for day in (alerts[0], alerts[1], alerts[2]):
+        given = {"since": day.created_at.date(), "until": day.created_at.date()}
+        assert owner.post(f"{PAGE}{endpoint[0].pk}/again/", given).status_code == 302
+    waiting = AlertDelivery.objects.filter(state="WAITING", endpoint=endpoint[0]).order_by("next_try_at")
+    first, second, third = (each.next_try_at for each in waiting)
+    assert (second - first, third - second) == (timedelta(seconds=1), timedelta(seconds=1))
+
+
 def test_what_happened_on_some_days_is_sent_again(alice, endpoint, receiver, owner):
     alerts = happen(alice, 4)
     send_all()
@@ -535,7 +546,7 @@ def test_so_many_events_are_sent_at_once_and_the_page_says_where_to_continue(ali
     assert AlertDelivery.objects.filter(endpoint=endpoint[0], state="WAITING").count() == 2
 
 
-def test_a_webhook_is_not_flooded(alice, endpoint, receiver, owner, monkeypatch):
+def test_a_webhook_is_not_flooded(alice, endpoint, receiver, owner, request_of_owner, monkeypatch):
     monkeypatch.setattr(endpoints, "REPEATS_MAX", 1)
     [alert] = happen(alice, 1)
     send_all()
@@ -546,6 +557,9 @@ def test_a_webhook_is_not_flooded(alice, endpoint, receiver, owner, monkeypatch)
     delivery = AlertDelivery.objects.get(endpoint=endpoint[0])
     page = owner.post(f"/dashboard/alerts/deliveries/{delivery.pk}/again/", follow=True).content.decode()
     assert "at most 1 times in an hour" in page
+    endpoints.delete(request_of_owner, endpoint[0])
+    anew, _ = endpoints.make(request_of_owner, alice, receiver.url)
+    assert "at most 1 times in an hour" in owner.post(f"{PAGE}{anew.pk}/again/", again).content.decode()
     send_all()
     assert len(receiver.received) == 2
 
