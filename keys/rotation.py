@@ -31,12 +31,15 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
     with transaction.atomic():
         locked, now = _lock(key)
         latest = lifetimes.latest_end(locked.account, now)
-        ends = {locked.digest: now + grace, **_end(locked, now, by=now + grace)}
+        ends_at = now + grace
+        if latest and locked.expires_at:  # else a later end of the key would let its former secret outlive the maximum, too
+            ends_at = max(now, min(ends_at, locked.expires_at))
+        ends = {locked.digest: ends_at, **_end(locked, now, by=ends_at)}
         working = {digest: end for digest, end in ends.items() if end > now}
         if len(working) > WORKING_MAX:
             raise TooManySecrets(TooManySecrets.message)
         minted = secret.mint(locked.pk)
-        FormerSecret.objects.create(key=locked, digest=locked.digest, last_four=locked.last_four, ends_at=now + grace)
+        FormerSecret.objects.create(key=locked, digest=locked.digest, last_four=locked.last_four, ends_at=ends_at)
         # Older secrets ended long ago. The key is found by them no longer.
         newest_first = locked.former_secrets.order_by("-rotated_at", "-id").values_list("pk", flat=True)
         locked.former_secrets.filter(pk__in=list(newest_first[settings.KEY_FORMER_SECRETS_MAX :])).delete()

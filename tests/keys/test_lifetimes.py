@@ -154,6 +154,20 @@ def test_a_rotation_ends_the_key_within_the_maximum_and_never_later_than_before(
     assert api.patch(f"/api/keys/{early.pk}", {"expiresAt": later.isoformat()}).status_code == 200
 
 
+def test_a_former_secret_ends_when_its_key_was_to_end_whatever_the_grace(api, alice):
+    key, _ = factories.make_key(alice)
+    soon = timezone.now() + DAY
+    ApiKey.objects.filter(pk=key.pk).update(expires_at=soon)
+    limit_to(alice, 1)
+    assert api.post(f"/api/keys/{key.pk}/rotate", {"graceSeconds": 604_800}).status_code == 200
+    limit_to(alice, 90)
+    later = timezone.now() + 30 * DAY
+    assert api.patch(f"/api/keys/{key.pk}", {"expiresAt": later.isoformat()}).status_code == 200
+    assert FormerSecret.objects.get(key=key).ends_at == soon
+    key.refresh_from_db()
+    assert key.former_digests == {key.former_secrets.get().digest: soon.isoformat()}
+
+
 def test_without_a_maximum_nothing_ends(api, alice):
     key, _ = factories.make_key(alice)
     assert api.post(f"/api/keys/{key.pk}/rotate").status_code == 200
