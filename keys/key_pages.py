@@ -36,7 +36,7 @@ def show_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespons
         {"hint": summaries.mask(each.last_four), "ends_at": each.ends_at, "works": each.ends_at > now}
         for each in key.former_secrets.order_by("-rotated_at", "-id")[: rotation.WORKING_MAX]
     ]
-    return render(request, "dashboard/key.html", {"key": summary, "former": former})
+    return render(request, "dashboard/key.html", {"key": summary, "former": former, "account": account})
 
 
 @form_page(Permission.MANAGE_KEYS)

@@ -8,6 +8,7 @@ from keys.models import ApiKey
 from tests import factories
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of, signed_in
+from tests.pages.dashboard_pages import text
 
 NEW = {"name": "eu only", "spending_type": "NONE", "data_policy": "zdr", "data_regions": "EU, ch eu"}
 SETTINGS = "/dashboard/settings/data/"
@@ -67,6 +68,9 @@ def test_an_owner_sets_demands_of_all_keys_and_takes_them_back(owner, alice):
     assert owner.post(SETTINGS, {"data_policy": "zdr", "data_regions": "eu"}).status_code == 302
     assert demands(alice) == ("zdr", ["eu"])
     assert "Only providers that keep nothing of them, processed in eu" in owner.get("/dashboard/settings/").content.decode()
+    key, _ = factories.make_key(alice)
+    page = text(owner.get(f"/dashboard/keys/{key.pk}/"))
+    assert "All keys: Only providers that keep nothing of them, processed in eu. This key: Any provider" in page
     owner.post(SETTINGS, {"data_policy": "zdr", "data_regions": "eu"})
     owner.post(SETTINGS, {"data_policy": "any", "data_regions": ""})
     assert demands(alice) == ("", None)
