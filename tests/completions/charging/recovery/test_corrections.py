@@ -24,8 +24,10 @@ from completions.pricing.usage import Usage
 from completions.usage import sums
 from gateway_project import metrics
 from gateway_project.db.group_commit import Skipped
+from keys.budgets import monthly
+from keys.budgets.runs import AskedRun
 from keys.limits import spending
-from keys.models import SpendingDay
+from keys.models import BudgetMonth, Run, SpendingDay
 from tests import factories
 from tests.cases import raising
 from tests.completions import settlements
@@ -126,6 +128,24 @@ def test_what_was_charged_too_much_is_given_back(alice, key, settings):
     window = spending.read_window(key)
     assert window
     assert window.spent_nanos == EXACT_NANOS
+
+
+@pytest.mark.parametrize(
+    ("relayed_bytes", "others"), [(0, None), (4, None), (4 * 80, None), (0, Usage(40, 100)), (4, Usage(40, 100))]
+)
+def test_a_correction_takes_what_its_run_has_left_at_most_and_gives_back_to_it(alice, key, relayed_bytes, others):
+    monthly.set_budget(alice, amount_cents=1, action="STOP")
+    run, loss = AskedRun("nightly", 180_000, None), total(metrics.operator_loss_nanos)
+    store(admit(key, run))
+    sweep(relayed_bytes)
+    if others:
+        settlements.settle(admit(key, run), others, Completion.Settlement.REPORTED)
+    assert drain() == {Outcome.RESOLVED: 1}
+    due_nanos, spent_nanos, in_force = EXACT_NANOS + (170_000 if others else 0), spent(alice), Run.objects.get()
+    assert spent_nanos == min(due_nanos, 180_000)
+    assert total(metrics.operator_loss_nanos) - loss == due_nanos - spent_nanos
+    assert (in_force.spent_nanos, in_force.held_nanos, in_force.requests) == (spent_nanos, 0, 2 if others else 1)
+    assert BudgetMonth.objects.get().spent_nanos == spent_nanos
 
 
 def test_what_was_charged_for_a_reply_that_costs_nothing_is_given_back(alice, key):
