@@ -32,6 +32,13 @@ def words(page):
     return " ".join(re.sub(r"<[^>]+>", " ", page.content.decode()).split())
 
 
+def lists_models(upstream):
+    """Let it list its models for those who show one of the keys."""
+    upstream.will(refusal(401))
+    for secret in (SECRET, "another-secret-abcd"):
+        upstream.will_for(f"Bearer {secret}", LIST)
+
+
 def opened(key):
     return key.read_secret(key.provider.base_url)
 
@@ -41,11 +48,12 @@ def add(client, **fields):
 
 
 def test_an_accepted_key_is_saved_sealed_and_shown_by_its_last_four(owner, alice, upstream, api):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     page = add(owner)
     assert "The key of scripted is saved. scripted accepted the key." in words(page)
-    [asked] = upstream.requests
+    asked, without_key = upstream.requests
     assert (asked.path, asked.headers["authorization"]) == ("/v1/models", f"Bearer {SECRET}")
+    assert "authorization" not in without_key.headers
     assert "…wxyz" in words(owner.get(PAGE))
     key, account = OwnKey.objects.get(), Account.objects.get(pk=alice.pk)
     assert (opened(key), account.has_own_keys) == (SECRET, True)
@@ -74,19 +82,27 @@ def test_a_key_that_could_not_be_checked_is_saved_if_the_owner_wants_it(owner, u
     assert OwnKey.objects.get().check_words == "Not checked: scripted answered 503, which says nothing about the key."
 
 
+def test_a_list_that_anyone_gets_says_nothing_about_the_key(owner, upstream):  # noqa: F811
+    upstream.will(LIST)
+    assert "scripted lists its models for anyone, which says nothing about the key." in words(add(owner))
+    assert not OwnKey.objects.exists()
+    add(owner, unchecked="on")
+    assert OwnKey.objects.get().check_words.startswith("Not checked: scripted lists its models for anyone")
+
+
 def test_models_that_the_provider_does_not_serve_are_refused(owner, upstream):  # noqa: F811
     assert "scripted serves no model acme/none." in words(add(owner, models="acme/large\nacme/none"))
     assert upstream.requests == []
 
 
 def test_a_key_is_changed_without_being_typed_again_and_replaced(owner, upstream):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner)
     key = OwnKey.objects.get()
     owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "", "models": "acme/large", "fallback": "ours"})
     key.refresh_from_db()
     assert (opened(key), key.model_ids, key.falls_back) == (SECRET, ["acme/large"], True)
-    assert len(upstream.requests) == 1
+    assert len(upstream.requests) == 2
     owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "another-secret-abcd", "models": "", "fallback": ""})
     key.refresh_from_db()
     assert (opened(key), key.hint, key.falls_back) == ("another-secret-abcd", "abcd", False)
@@ -96,20 +112,20 @@ def test_a_key_is_changed_without_being_typed_again_and_replaced(owner, upstream
     "now", [{"passes_unknown_fields": True}, {"access": {"auth": {"type": "azure"}}}, {"kind": "echo"}, {"is_enabled": False}]
 )
 def test_a_provider_that_takes_no_keys_any_more_is_shown_none(owner, alice, upstream, now):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner)
     Provider.objects.filter(pk="scripted").update(**now)
     key = OwnKey.objects.get()
     page = owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "another-secret-abcd", "models": "", "fallback": ""})
     assert "scripted takes no keys of accounts now." in words(page)
     assert OwnKey.objects.get().sealed_secret == key.sealed_secret
-    assert (len(upstream.requests), keeper.keepers) == (1, {})
+    assert (len(upstream.requests), keeper.keepers) == (2, {})
     owner.post(f"{PAGE}{key.pk}/remove/")
     assert not OwnKey.objects.exists()
 
 
 def test_a_key_that_is_removed_meanwhile_is_not_found(owner, alice, upstream):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner)
     key = OwnKey.objects.get()
     request = RequestFactory().post(PAGE)
@@ -120,7 +136,7 @@ def test_a_key_that_is_removed_meanwhile_is_not_found(owner, alice, upstream):  
 
 
 def test_a_removed_key_is_gone_and_ours_serves(owner, alice, upstream, api):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner)
     key = OwnKey.objects.get()
     assert "at the full price" in words(owner.get(f"{PAGE}{key.pk}/remove/"))
@@ -163,7 +179,7 @@ def test_no_owner_reaches_the_key_of_another_account(owner, charlie):  # noqa: F
 
 
 def test_an_export_and_the_erasure_know_own_keys(owner, alice, upstream):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner)
     [exported] = own_tables.readers()["own_keys"](alice)
     assert (exported["provider"], exported["endsWith"]) == ("scripted", "wxyz")
@@ -173,7 +189,7 @@ def test_an_export_and_the_erasure_know_own_keys(owner, alice, upstream):  # noq
 
 
 def test_own_keys_are_reencrypted(owner, upstream, settings):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner)
     before = OwnKey.objects.get()
     settings.ENCRYPTION_KEYS = ["6xMCDbTCf8dQyUqPJmnTSk5M9ek-m6CYpIHMJ8_jSq4=", *settings.ENCRYPTION_KEYS]
@@ -184,7 +200,7 @@ def test_own_keys_are_reencrypted(owner, upstream, settings):  # noqa: F811
 
 
 def test_the_page_of_a_request_tells_the_fee_and_whose_key_served(owner, upstream, api):  # noqa: F811
-    upstream.will(LIST)
+    lists_models(upstream)
     add(owner, fallback="")
     upstream.will_for(f"Bearer {SECRET}", refusal(401))
     ask(api)
