@@ -60,7 +60,7 @@ def feed(request: HttpRequest) -> HttpResponseBase:
 def _render_feed(base_url: str) -> str:
     """Return the changes as Atom. A day with more of them is the same entry, updated."""
     address = f"{base_url}{reverse('api-changes')}"
-    feed_url, author = f"{base_url}{reverse('api-changes-feed')}", settings.SPECTACULAR_SETTINGS["TITLE"]
+    feed_url, author = f"{base_url}{reverse('api-changes-feed')}", str(settings.SPECTACULAR_SETTINGS["TITLE"])
     made = Atom1Feed("API changes", address, "", feed_url=feed_url, author_name=author)
     for entry in read_entries():
         link, updated_at = f"{address}#{entry['date']}", entry["updated_at"]

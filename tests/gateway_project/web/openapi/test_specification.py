@@ -123,8 +123,8 @@ def test_every_reply_describes_its_request_id(document, subtests):
 def test_a_completion_describes_its_headers(document):
     operation = document["paths"]["/v1/chat/completions"]["post"]
     described = operation["responses"]["200"]["headers"]
-    facts = ("provider", "attempts", "failed-providers", "cost", "max-cost", "ranking", "finish-reason", "ignored-fields")
-    facts += ("own-key", "run", "run-budget", "run-left", "run-deadline")
+    facts = {"provider", "attempts", "failed-providers", "cost", "max-cost", "ranking", "finish-reason", "ignored-fields"}
+    facts |= {"own-key", "run", "run-budget", "run-left", "run-deadline"}
     own = {f"x-gateway-{name}" for name in facts} | {"Idempotent-Replayed", "Idempotent-Stored"}
     assert set(described) == {*own, *RATE_HEADERS, "x-request-id"}
     assert described["x-gateway-attempts"]["schema"]["type"] == "integer"
