@@ -1,6 +1,7 @@
 """A completion whose account moves to another cell before its settlement is charged there, once."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -15,9 +16,11 @@ from completions.models import Completion
 from completions.pricing.usage import Usage
 from gateway_project import errors, identifiers
 from gateway_project.cells import directory
-from gateway_project.db import cell
+from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import Skipped
-from keys.models import ApiKey
+from keys.budgets import monthly
+from keys.budgets.runs import AskedRun
+from keys.models import ApiKey, BudgetMonth, Run
 from tests import cells, factories
 from tests.completions import settlements
 from tests.completions.admitted import admit
@@ -66,6 +69,25 @@ def test_what_runs_is_charged_in_the_new_cell(other: int, alice: Account, key: A
     former = _move(alice, other)
     assert settlements.settle(admitted, Usage(1, 1), Completion.Settlement.REPORTED) is not None
     _assert_charged_once(admitted.completion.id, other, former)
+
+
+def test_a_run_and_a_month_that_hold_money_count_its_charge_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
+    budget = monthly.set_budget(alice, amount_cents=100, action="STOP")
+    asked = AskedRun("nightly", 10**9, pool.database_time() + timedelta(hours=1))
+    admitted = admit(key, asked)
+    former = _move(alice, other)
+    with cell.use(other):
+        assert min(Run.objects.get().held_nanos, BudgetMonth.objects.get().held_nanos) > 0
+    charged_nanos = settlements.settle(admitted, Usage(1, 1), Completion.Settlement.REPORTED)
+    admit(key, asked)
+    with cell.use(other):
+        run, month = Run.objects.get(), BudgetMonth.objects.get(budget=budget)
+        assert (run.spent_nanos, month.spent_nanos, run.requests) == (charged_nanos, charged_nanos, 2)
+        assert run.held_nanos == month.held_nanos > 0
+        assert (run.budget_nanos, run.deadline) == (asked.budget_nanos, asked.deadline)
+        assert audit.verify() == []
+    with cell.use(former):
+        assert not any(model.objects.exists() for model in (Run, BudgetMonth, Completion))
 
 
 def test_what_waits_on_disk_is_charged_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
