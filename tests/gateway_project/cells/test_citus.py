@@ -98,7 +98,7 @@ def test_each_question_of_the_audit_can_be_planned_by_citus() -> None:
     for invariant in [*billing_audit.INVARIANTS, *completions_audit.INVARIANTS]:
         sql = invariant.shared.sql if invariant.shared else invariant.sql
         assert "current_schema" not in sql, invariant.name
-        assert set(re.findall(r"SELECT\s+FROM\s+(\w+)", sql)) <= set(structure.owned_tables()), invariant.name
+        assert set(re.findall(r"SELECT\s+FROM\s+(\w+)\b(?!\()", sql)) <= set(structure.owned_tables()), invariant.name
 
 
 def test_a_move_commits_on_both_nodes_or_on_none(second: int, alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
