@@ -6,7 +6,7 @@ It needs npm, pip and the network. It writes docs/api/agents.md, and tests/compl
 sent, which the tests replay.
 
 programs  what is installed, how each is told of the gateway, and the task
-upstream  a provider of each kind, which has the programs do the task step by step, and refuses what the real ones refuse
+upstream  a provider of each kind, with models.toml, which has the programs do the task step by step, and refuses as real ones
 recorder  a proxy that keeps what a program sends, and cuts it to what matters
 page      the table of the documentation
 mcp       an MCP server with one tool

@@ -14,18 +14,19 @@ from bench.agents.recorder import Recorder
 from bench.agents.upstream import CACHED_TOKENS, DONE, GENERATED_TOKENS, OTHERWISE, PROMPT_TOKENS, Session, Upstreams
 
 RECORDED = run.ROOT / "tests/completions/inbound/recorded"
-# What a column is called -> its model, the kind of its provider, or its other API, and the model's name there.
+# What a column is called -> its model, of ``models.toml``.
 MODELS = {
-    "OpenAI's chat": ("scripted/chat", "openai", "chat-1"),
-    "OpenAI's GPT-5.5": ("openai/gpt-5.5", "openai-responses", "gpt-5.5"),
-    "Claude Sonnet 4.5": ("scripted/sonnet", "anthropic", "claude-sonnet-4-5"),
-    "Claude Opus 4.8": ("scripted/opus", "anthropic", "claude-opus-4-8"),
-    "Gemini 3.5": ("scripted/gemini", "gemini", "gemini-3.5-flash"),
+    "OpenAI's chat": "scripted/chat",
+    "OpenAI's GPT-5.5": "openai/gpt-5.5",
+    "Claude Sonnet 4.5": "scripted/sonnet",
+    "Claude Opus 4.8": "scripted/opus",
+    "Gemini 3.5": "scripted/gemini",
 }
-ECHO = "The echo"
+ECHO, AT_BUDGET, RUN_BUDGET_NANOS = "The echo", "The run", 35_000_000
 RECORDED_COLUMNS = ("OpenAI's chat", "OpenAI's GPT-5.5", "Claude Opus 4.8")  # what is sent for the others is like these
-INPUT, CACHED, OUTPUT = 3_000, 300, 15_000  # nanodollars a token
-REPLY_NANOS = (PROMPT_TOKENS - CACHED_TOKENS) * INPUT + CACHED_TOKENS * CACHED + GENERATED_TOKENS * OUTPUT
+REPLY_NANOS = (PROMPT_TOKENS - CACHED_TOKENS) * 3_000 + CACHED_TOKENS * 300 + GENERATED_TOKENS * 15_000
+# Those that send headers -> how many requests of a used up run are refused until they end, and a model for two replies of it.
+RUNS = {"Claude Code": (1, "run/messages"), "Codex": (6, "run/responses"), "opencode": (1, "run/chat")}
 _SUMS = """
 import json, sys
 from django.db.models import Sum
@@ -44,22 +45,23 @@ def main() -> None:
                 sys.exit(f"{program.name}: {problem}")
         rows = play(servers, installed)
     if chosen == programs.PROGRAMS:
-        page.PAGE.write_text(page.with_table(page.PAGE.read_text(), [*MODELS], ECHO, rows))
-    if not all(result.startswith(("done", "answers")) for row in rows for result in row[3:]):
+        page.PAGE.write_text(page.with_table(page.PAGE.read_text(), [*MODELS], ECHO, [row[: 4 + len(MODELS)] for row in rows]))
+    if not all(result.startswith(("done", "answers", "stops")) for row in rows for result in row[3:]):
         sys.exit("not every task was done")
 
 
 def play(servers: run.Servers, installed: dict[Program, Path]) -> list[list[str]]:
-    """Let each program do the task on each model. Return the rows of the page: name, version, language, results."""
+    """Let each program do the task on each model, and in a run. Return name, version, language, and the results, of each."""
     environ, upstreams, rows = run.prepared(servers.directory / "gateway"), Upstreams(), []
     secret = _fill(environ, servers.directory, upstreams.url)
     with Recorder(servers.gateway(environ, core=None)).running() as proxy:
         for program, directory in installed.items():
             rows.append([program.name, program.version(directory), program.speaks])
-            for column in [*MODELS, ECHO]:
-                model = "demo/echo" if column == ECHO else MODELS[column][0]
+            models = MODELS | {ECHO: "demo/echo"} | ({AT_BUDGET: RUNS[program.name][1]} if program.name in RUNS else {})
+            for column, model in models.items():
+                headers = {"x-gateway-run": directory.name, "x-gateway-run-budget": "0.035"} if column == AT_BUDGET else {}
                 folder = servers.directory / "sessions" / directory.name / model.replace("/", "-") / "work"
-                session = _Session(program, column, Work(directory, folder, proxy.url, secret, model), environ, proxy)
+                session = _Session(program, column, Work(directory, folder, proxy.url, secret, model, headers), environ, proxy)
                 rows[-1].append(session.play(upstreams))
                 run.write_line(f"{' '.join(rows[-1][:2])}, {column}: {rows[-1][-1]}")
     run.write_line(run.manage(environ, "verify_ledger"))
@@ -68,18 +70,8 @@ def play(servers: run.Servers, installed: dict[Program, Path]) -> list[list[str]
 
 
 def _fill(environ: dict[str, str], directory: Path, upstream_url: str) -> str:
-    suffixes = {"openai": "/v1", "anthropic": "", "gemini": ""}
-    tables = [f'[providers.{kind}]\nkind = "{kind}"\nbase_url = "{upstream_url}{suffixes[kind]}"\n' for kind in suffixes]
-    tables += [
-        f'[models."{model}"]\nname = "{column}"\nprovider = "Scripted"\ncontext_window = 200000\nmax_output_tokens = 16000\n'
-        "function_calling = true\nimage_support = true\n"
-        f'price = {{ input = "{INPUT / 1_000}", cached_input = "{CACHED / 1_000}", output = "{OUTPUT / 1_000}" }}\n'
-        f'reasoning = true\nroutes = [ {{ provider = "{kind}", upstream_model = "{name}", api = "{api or "chat"}" }} ]\n'
-        for column, (model, adapter, name) in MODELS.items()
-        for kind, _, api in [adapter.partition("-")]
-    ]
     catalog = directory / "agents.toml"
-    catalog.write_text("\n".join(tables))
+    catalog.write_text((programs.HERE / "models.toml").read_text().replace("UPSTREAM", upstream_url))
     built_in = str(run.ROOT / "completions/catalog/catalog.toml")
     run.manage_all(environ, ["migrate", "--verbosity=0"], ["load_catalog", built_in, str(catalog)])
     return run.account(environ, "agents@example.org")
@@ -96,7 +88,7 @@ class _Session:
     proxy: Recorder
 
     def play(self, upstreams: Upstreams) -> str:
-        """Return "done", "answers", or what went wrong."""
+        """Return "done", "answers", "stops", or what went wrong."""
         folder = self.work.folder
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text(f"{programs.TEXT}\n")
@@ -119,7 +111,8 @@ class _Session:
         if self.column in RECORDED_COLUMNS and self.program.is_recorded:
             name = f"{self.work.installed.name}-{self.work.model.replace('/', '-')}.json"
             recorder.write(RECORDED / name, sent, str(self.work.folder))
-        outcome = "answers" if self.column == ECHO else "done, the edit alone" if self.program.edit else "done"
+        outcomes = {ECHO: "answers", AT_BUDGET: "stops"}
+        outcome = outcomes.get(self.column, "done, the edit alone" if self.program.edit else "done")
         refused = len(self.proxy.requests) - len(sent)
         return f"{outcome}, {refused} refused" if refused else outcome
 
@@ -129,6 +122,10 @@ class _Session:
         return figures
 
     def _problem(self, done: "subprocess.CompletedProcess[str]", session: Session, charged: list[int]) -> str:
+        if self.column == AT_BUDGET:
+            refused = sum(request["is_refused"] for request in self.proxy.requests)
+            ended = (done.returncode, refused, "has $0.0" in done.stdout + done.stderr, 0 < charged[1] <= RUN_BUDGET_NANOS)
+            return "" if ended == (1, RUNS[self.program.name][0], True, True) else f"ends with {ended}, charged {charged}"
         if done.returncode:
             return f"ends with {done.returncode}"
         if session.problems:
@@ -137,7 +134,7 @@ class _Session:
             return "" if charged[0] and charged[1] else "is not charged"
         if charged != [session.replies, session.replies * REPLY_NANOS, 0]:
             return f"is charged {charged}, not {session.replies} x {REPLY_NANOS}"
-        wants_reasoning = MODELS[self.column][1] == "openai-responses"  # of every step
+        wants_reasoning = self.work.model == "openai/gpt-5.5"  # of every step
         if self.program.keeps_reasoning and wants_reasoning and session.reasoned != len(session.steps):
             return f"goes on with the reasoning of {session.reasoned} of {len(session.steps)} steps"
         if DONE not in done.stdout or (self.work.folder / "notes.txt").read_text() != "two word\n":

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +23,14 @@ _NOTES_SERVER = [sys.executable, str(HERE / "mcp.py")]  # the MCP server
 
 @dataclass(frozen=True)
 class Work:
-    """Where a program is installed, the folder that it works in, and the address, a key and a model of the gateway."""
+    """Where a program is installed and works, the address, a key and a model of the gateway, and headers of each request."""
 
     installed: Path
     folder: Path
     url: str
     secret: str
     model: str
+    headers: dict[str, str] = field(default_factory=dict)
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the program's settings, in a folder beside the one that it works in."""
@@ -139,22 +140,24 @@ def _claude_code(program: Program, work: Work) -> Started:
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": work.model,
         "DISABLE_AUTOUPDATER": "1",
         "IS_SANDBOX": "1",  # it may run as root
+        "ANTHROPIC_CUSTOM_HEADERS": "\n".join(f"{name}: {value}" for name, value in work.headers.items()),
     }
     options = ["--mcp-config", json.dumps(servers), "--dangerously-skip-permissions", "--output-format", "text"]
     return ["-p", page.task(), *options], environ
 
 
 def _codex(program: Program, work: Work) -> Started:
-    command, *options = map(json.dumps, _NOTES_SERVER)
-    server = f"\n[mcp_servers.notes]\ncommand = {command}\nargs = [{', '.join(options)}]\n"
-    home = work.write("config.toml", work.told("Codex") + server).parent
+    server = f"\n[mcp_servers.notes]\ncommand = {json.dumps(_NOTES_SERVER[0])}\nargs = {json.dumps(_NOTES_SERVER[1:])}\n"
+    headers = ", ".join(f'"{name}" = "{value}"' for name, value in work.headers.items())
+    home = work.write("config.toml", f"{work.told('Codex')}http_headers = {{ {headers} }}\n{server}").parent
     environ = {"OPENAI_API_KEY": work.secret, "CODEX_HOME": str(home)}
     return ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", page.task()], environ
 
 
 def _opencode(program: Program, work: Work) -> Started:
-    server = {"type": "local", "command": _NOTES_SERVER}
-    config = json.loads(work.told("opencode")) | {"mcp": {"notes": server}, "autoupdate": False}
+    text = work.told("opencode").replace("4096", "20" if work.headers else "4096")  # as models.toml has it of a run's model
+    config = json.loads(text) | {"mcp": {"notes": {"type": "local", "command": _NOTES_SERVER}}, "autoupdate": False}
+    config["provider"]["gateway"]["options"]["headers"] = work.headers
     path = work.write("opencode.json", json.dumps(config))
     environ = {"GATEWAY_API_KEY": work.secret, "OPENCODE_CONFIG": str(path), "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     return ["run", "--auto", page.task()], environ

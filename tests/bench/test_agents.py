@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 from bench.agents import page, programs
+from bench.agents.__main__ import RUNS
 from bench.agents.programs import Work
 
 WORK = Work(Path("/installed"), Path("/folder"), "http://127.0.0.1:1", "mgw_live_secret", "openai/gpt-5.5")
@@ -25,6 +26,11 @@ def test_programs_are_told_what_the_page_tells_with_the_address_and_the_model_of
     assert (codex["model"], codex["model_providers"]["gateway"]["base_url"]) == (WORK.model, f"{WORK.url}/v1")
     assert opencode["model"] == f"gateway/{WORK.model}"
     assert list(opencode["provider"]["gateway"]["models"]) == [WORK.model]
+
+
+def test_the_page_of_runs_tells_what_agents_do_at_the_end_of_a_budget():
+    rows = re.findall(r"^\| (.*?) \| .* \| (\d+) \|$", (page.PAGE.parent / "runs.md").read_text(), re.MULTILINE)
+    assert rows == [(name, str(refused)) for name, (refused, *_) in RUNS.items()]
 
 
 def test_another_table_leaves_the_rest_of_the_page():

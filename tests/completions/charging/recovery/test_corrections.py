@@ -182,21 +182,6 @@ def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice
     assert Completion.objects.get(settlement="corrected").cost_nanos == 5_000
 
 
-@pytest.mark.parametrize("left_nanos", [0, EXACT_NANOS - 1, EXACT_NANOS])
-def test_a_correction_takes_what_its_run_has_left_and_the_rest_is_lost(alice, key, left_nanos):
-    store(admit(key, AskedRun("nightly", 10**9, None)))
-    sweep()
-    Run.objects.update(spent_nanos=10**9 - left_nanos)  # others spent it meanwhile
-    loss = total(metrics.operator_loss_nanos)
-    assert drain() == {Outcome.RESOLVED: 1}
-    run, corrected = Run.objects.get(), Completion.objects.latest("id")
-    assert (run.spent_nanos, run.held_nanos, run.requests) == (10**9, 0, 1)
-    assert (corrected.settlement, corrected.run, corrected.cost_nanos) == ("corrected", "nightly", left_nanos)
-    assert total(metrics.operator_loss_nanos) - loss == EXACT_NANOS - left_nanos
-    alice.refresh_from_db()
-    assert (FULL_NANOS - alice.balance_nanos, alice.held_nanos) == (left_nanos, 0)
-
-
 def test_an_account_that_was_refunded_meanwhile_is_not_charged_below_zero(alice, key):
     store(admit(key))
     sweep()
