@@ -1,6 +1,7 @@
 """GET /api/openapi.json: the description of the API is valid, complete, and matches the code."""
 
 import builtins
+import hashlib
 import inspect
 import json
 import re
@@ -248,6 +249,12 @@ def test_every_operation_has_examples_of_its_schemas(document, subtests):
 def test_there_is_no_example_of_what_is_no_operation(document):
     names = {operation["operationId"] for operations in document["paths"].values() for operation in operations.values()}
     assert set(json.loads(specification._EXAMPLES.read_text())) == names
+
+
+def test_the_example_of_an_export_has_its_checksum():
+    page = json.loads(specification._EXAMPLES.read_text())["exportUsage"]["reply"]
+    data = json.dumps(page["data"], separators=(",", ":")).encode()
+    assert hashlib.sha256(data).hexdigest() == page["checksum"]
 
 
 @pytest.mark.parametrize("path", [path for path, method in PATHS.items() if path.startswith("/v1/") and method == "post"])
