@@ -16,12 +16,14 @@ from tests.replacements import replacements
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
-# Without migrations. Lowered, as a feature pays for itself. Raised twice in the open: from 70,000 for the credentials and
-# platforms of clouds (1,600 lines, of which other rooms paid 330); from 71,300 for the proof of the ledger (562), a model's
-# page with its costs (247), the first request and trial credit (174), and the admin's first page and stories (96).
-PRODUCT_LINES_MAX = 72_370
+# Without migrations. Lowered, as a feature pays for itself. Raised three times in the open: from 70,000 for the credentials
+# and platforms of clouds (1,600 lines, of which other rooms paid 330); from 71,300 for the proof of the ledger (562), a model's
+# page with its costs (247), the first request and trial credit (174), and the admin's first page and stories (96); from 72,370
+# for runs and budgets (1,230), bills of providers (1,220), own keys of providers (640), demands about data (520), the usage
+# export and webhooks sent again (320), and lifetimes of keys and changes of the API (290). Other rooms paid 285 of these.
+PRODUCT_LINES_MAX = 76_550
 # Lines of docstrings and comments, of which the clouds have 190 and the proof of the ledger 60; their share in all lines.
-REMARKS_MAX, REMARKS_SHARE_MAX = 7_810, 0.12
+REMARKS_MAX, REMARKS_SHARE_MAX = 8_050, 0.12
 DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
 PRIVATE_NAMES_MAX = 149  # of the product that tests touch, mostly to empty what a process remembers; only ever lowered
