@@ -5,21 +5,22 @@
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db.models import Sum
 
-from bench.agents.__main__ import CACHED, INPUT, MODELS, OUTPUT, REPLY_NANOS
+from bench.agents import programs
+from bench.agents.__main__ import MODELS, REPLY_NANOS
 from bench.agents.upstream import Session, Step, Upstreams
 from completions.models import Completion
 from tests import factories
-from tests.upstream import KEY_ENV
 
 RECORDED = Path(__file__).parent / "recorded"
 SESSIONS = sorted(path.name for path in RECORDED.glob("*.json"))
-SUFFIXES = {"openai": "/v1", "anthropic": "", "gemini": ""}
 
 
 @pytest.fixture(scope="module")
@@ -30,28 +31,12 @@ def upstreams():
 
 
 @pytest.fixture
-def models(upstreams, db, monkeypatch):
-    """Make the models of the recordings. Return what they are called: a session may go on with any of them."""
-    monkeypatch.setenv(KEY_ENV, "sk-upstream")
-    prices = {"input": INPUT / 1_000, "cached_input": CACHED / 1_000, "output": OUTPUT / 1_000}
-    providers = {
-        kind: factories.make_provider(kind, kind=kind, base_url=upstreams.url + suffix, api_key_env=KEY_ENV)
-        for kind, suffix in SUFFIXES.items()
-    }
-    for model, adapter, name in MODELS.values():
-        kind, _, other_api = adapter.partition("-")
-        made = factories.make_model(
-            model,
-            provider=providers[kind],
-            upstream_model=name,
-            max_output_tokens=16_000,
-            context_window=200_000,
-            function_calling=True,
-            reasoning=True,
-            **{name: str(price) for name, price in prices.items()},
-        )
-        made.routes.update(api=other_api or "chat")
-    return [model for model, *_ in MODELS.values()]
+def models(upstreams, db, tmp_path):
+    """Load the models of the recordings. Return what they are called: a session may continue with any of them."""
+    catalog = tmp_path / "agents.toml"
+    catalog.write_text((programs.HERE / "models.toml").read_text().replace("UPSTREAM", upstreams.url))
+    call_command("load_catalog", str(catalog), stdout=StringIO())
+    return [*MODELS.values()]
 
 
 def send(api: Any, request: dict[str, Any], **fields: Any) -> Any:
