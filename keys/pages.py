@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.defaultfilters import pluralize
@@ -65,7 +65,10 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     untended = summaries.find_untended(account, now)
     if given["only"]:
         keys = keys.filter(pk__in=untended[given["only"]].values("pk"))
-    context["untended"] = [(name, number, words) for name, words in UNTENDED.items() if (number := untended[name].count())]
+    counts = account.keys.aggregate(
+        **{name: Count("pk", filter=Q(pk__in=found.values("pk"))) for name, found in untended.items()}
+    )
+    context["untended"] = [(name, counts[name], words) for name, words in UNTENDED.items() if counts[name]]
     context["lifetime_days"] = account.key_lifetime_days_max
     page = page_of(request, keys, KEYS_PER_PAGE)
     context |= {"keys": summaries.summarize_keys(page.object_list, now), "page": page, "api_url": hosts.api_url(request)}

@@ -662,6 +662,14 @@ _SHOWN_ELSEWHERE |= {"LabelHour", "LabelDay", "UptimeSums", "IncidentUpdate", "F
 _SHOWN_ELSEWHERE |= {"EmailChoice", "AccountClosing", "AccountExport", "ExportPart"}  # the activity log has what owners did
 _SHOWN_ELSEWHERE.add("InvoiceFile")  # the PDF of a payment, as it was issued
 _SHOWN_ELSEWHERE.add("AddressChange")  # the activity log says who changed an address
+_SHOWN_ELSEWHERE |= {
+    "Budget",
+    "BudgetMonth",
+    "Run",
+    "OwnKey",
+    "BillDay",
+    "BillLine",
+}  # on the pages of an account, and of bills
 _READ_BY_THE_AUDIT = {"ManualEntry", "MembershipChange", "AuditedDay", "AuditedLedger", "ArchivedDay"}
 _READ_BY_CALLERS = {"StoredResponse", "LedgerRoot", "LedgerHead", "LedgerLeaf", "RootKey"}  # the proof of the ledger
 

@@ -50,7 +50,10 @@ def test_a_whole_reply_can_be_looked_up_as_soon_as_it_is_there(api, alice, large
         "provider": "scripted",
         "stream": False,
         "attempts": 1,
+        "own_key": False,
         "failed_attempts": [],
+        "data_demanded": None,
+        "data_promised": None,
         "settlement": "reported",
         "service_tier": "default",
         "usage": {
