@@ -129,7 +129,7 @@ def create_a_key(life):
 
 def set_an_alert(life):
     life.page.goto("/dashboard/alerts/")
-    life.page.get_by_role("link", name="Change when a balance is low").click()
+    life.page.get_by_role("link", name="Change when you get alerts").click()
     life.page.get_by_label("Alert when the balance falls below").fill("10")
     life.page.get_by_role("button", name="Save").click()
 
