@@ -65,9 +65,8 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     untended = summaries.find_untended(account, now)
     if given["only"]:
         keys = keys.filter(pk__in=untended[given["only"]].values("pk"))
-    counts = account.keys.aggregate(
-        **{name: Count("pk", filter=Q(pk__in=found.values("pk"))) for name, found in untended.items()}
-    )
+    filters = {name: Q(pk__in=found.values("pk")) for name, found in untended.items()}
+    counts = account.keys.aggregate(**{name: Count("pk", filter=wanted) for name, wanted in filters.items()})
     context["untended"] = [(name, counts[name], words) for name, words in UNTENDED.items() if counts[name]]
     context["lifetime_days"] = account.key_lifetime_days_max
     page = page_of(request, keys, KEYS_PER_PAGE)
