@@ -184,9 +184,9 @@ def test_of_concurrent_charges_one_tells(alice, api, key):
 
     def ask(_):
         try:
-            while (status := send(api, **{"x-gateway-run": "nightly"}).status_code) == 429:  # the others hold what is left
-                pass
-            return status
+            while (reply := chat.send(api, RAW, headers={"x-gateway-run": "nightly"})).status_code == 429:
+                pass  # the others hold what is left
+            return reply.status_code
         finally:
             connections.close_all()
 
