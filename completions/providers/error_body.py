@@ -67,9 +67,8 @@ class ProviderError:
         if status in (401, 402):
             return status
         names, reason = self.names | {self.code}, self.reason[:_MEANT_CHARACTERS_MAX]
-        if status != 403 and error_meanings.is_unpaid(
-            status, names, reason
-        ):  # the words of a 403 say whether our key is refused
+        # The words of a 403 say whether our key is refused.
+        if status != 403 and error_meanings.is_unpaid(status, names, reason):
             return 402
         if status == 429:
             return status
