@@ -270,6 +270,11 @@ class Run(OwnedModel):
     def __str__(self) -> str:
         return f"{self.name} of {self.key_id}"
 
+    @property
+    def left_nanos(self) -> int:
+        """The money that a new request may hold."""
+        return self.budget_nanos - self.spent_nanos - self.held_nanos
+
 
 class Budget(OwnedModel):
     """The budget of an account, its keys with a tag, or the keys that one member created, for each calendar month, UTC.

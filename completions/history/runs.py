@@ -4,15 +4,14 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.db.models import BigIntegerField, Count, F, QuerySet, Sum, Value
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
 from billing.accounts.list_forms import spender_field
 from billing.accounts.member_pages import page_of, plain_page
 from billing.models import Account
-from completions.models import Completion
+from completions.usage.runs import by_model
 from gateway_project.db import pool
 from keys.models import Run
 
@@ -67,7 +66,6 @@ def describe(run: Run, now: datetime) -> dict[str, Any]:
     return {
         "run": run,
         "state": _state(run, now),
-        "left_nanos": run.budget_nanos - run.spent_nanos - run.held_nanos,
         "percent": run.spent_nanos * 100 // run.budget_nanos,
         "has_passed": run.deadline is not None and run.deadline <= now,
     }
@@ -82,17 +80,6 @@ def _state(run: Run, now: datetime) -> tuple[str, str]:
 
 
 def _spending(run: Run) -> dict[str, Any]:
-    """Return the amounts that add up to the budget, and what each model cost, of the requests whose details are kept."""
-    left_nanos = run.budget_nanos - run.spent_nanos - run.held_nanos
-    parts = [("Spent", run.spent_nanos), ("Held by running requests", run.held_nanos), ("Left", left_nanos)]
-    zero = Value(0, output_field=BigIntegerField())
-    by_model = Completion.objects.filter(key=run.key, run=run.name).values("model_id").order_by()
-    models = by_model.annotate(
-        requests=Count("pk"),
-        tokens=Sum(Coalesce(F("prompt_tokens"), 0) + Coalesce(F("completion_tokens"), 0)),
-        cost_nanos=Coalesce(Sum("cost_nanos"), zero),
-    ).order_by("-cost_nanos", "model_id")
-    return {
-        "parts": [{"name": name, "nanos": nanos} for name, nanos in parts],
-        "models": list(models[:MODELS_SHOWN]),
-    }
+    """Return the amounts that add up to the budget, and what each model cost."""
+    parts = [("Spent", run.spent_nanos), ("Held by running requests", run.held_nanos), ("Left", run.left_nanos)]
+    return {"parts": [{"name": name, "nanos": nanos} for name, nanos in parts], "models": list(by_model(run)[:MODELS_SHOWN])}

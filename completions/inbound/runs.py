@@ -2,26 +2,24 @@
 
 from typing import Any
 
-from django.db.models import Count, Q, Sum
 from django.http import HttpResponse
 from rest_framework.request import Request
 
 from completions.inbound import descriptions
 from completions.inbound.completion_view import RatedView, json_reply
-from completions.models import Completion
+from completions.usage.runs import by_model
 from gateway_project import errors
 from gateway_project.text import dollars, timestamps
-from gateway_project.web.openapi.fields import Constant, Shape, Text
-from gateway_project.web.openapi.fields import Count as Number
+from gateway_project.web.openapi.fields import Constant, Count, Shape, Text
 from keys.budgets import runs
-from keys.models import ApiKey, Run
+from keys.models import Run
 
 _DOLLARS = "US dollars, exactly."
 
 
 class ModelOfRun(Shape):
     model = Text("The model that answered.")
-    requests = Number("Those that were admitted.")
+    requests = Count("Those that were admitted.")
     spent = Text(_DOLLARS)
 
 
@@ -34,7 +32,7 @@ class RunObject(Shape):
     spent = Text(_DOLLARS)
     held = Text(f"Held by running requests. {_DOLLARS}")
     left = Text(f"What a new request may hold. {_DOLLARS}")
-    requests = Number("Those that were admitted.")
+    requests = Count("Those that were admitted.")
     models = ModelOfRun(many=True, help_text="By model, largest cost first. Less than the whole once details are archived.")
 
 
@@ -52,14 +50,11 @@ class RunView(RatedView):
         run = self.key.runs.filter(name=run_id).first() if runs.NAME.fullmatch(run_id) else None
         if run is None:
             raise errors.PathNotFound(f"The key has no run {run_id!r}.")
-        return json_reply(_describe(run, self.key))
+        return json_reply(_describe(run))
 
 
-def _describe(run: Run, key: ApiKey) -> dict[str, Any]:
-    amounts = {"budget": run.budget_nanos, "spent": run.spent_nanos, "held": run.held_nanos}
-    amounts["left"] = run.budget_nanos - run.spent_nanos - run.held_nanos
-    models = Completion.objects.filter(key=key, run=run.name).values_list("model").order_by()
-    corrected = Q(settlement=Completion.Settlement.CORRECTED)
+def _describe(run: Run) -> dict[str, Any]:
+    amounts = {"budget": run.budget_nanos, "spent": run.spent_nanos, "held": run.held_nanos, "left": run.left_nanos}
     return {
         "id": run.name,
         "object": "run",
@@ -68,9 +63,7 @@ def _describe(run: Run, key: ApiKey) -> dict[str, Any]:
         **{name: dollars.format_plain(nanos) for name, nanos in amounts.items()},
         "requests": run.requests,
         "models": [
-            {"model": model, "requests": requests, "spent": dollars.format_plain(nanos or 0)}
-            for model, requests, nanos in models.annotate(requests=Count("pk", ~corrected), nanos=Sum("cost_nanos")).order_by(
-                "-nanos"
-            )
+            {"model": each["model_id"], "requests": each["requests"], "spent": dollars.format_plain(each["cost_nanos"])}
+            for each in by_model(run)
         ],
     }

@@ -22,6 +22,7 @@ from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
 from completions.usage import sums
+from completions.usage.runs import by_model
 from gateway_project import metrics
 from gateway_project.db.group_commit import Skipped
 from keys.budgets import monthly
@@ -145,6 +146,7 @@ def test_a_correction_takes_what_its_run_has_left_at_most_and_gives_back_to_it(a
     assert spent_nanos == min(due_nanos, 180_000)
     assert total(metrics.operator_loss_nanos) - loss == due_nanos - spent_nanos
     assert (in_force.spent_nanos, in_force.held_nanos, in_force.requests) == (spent_nanos, 0, 2 if others else 1)
+    assert [each["requests"] for each in by_model(in_force)] == [in_force.requests]  # the correction is none
     assert BudgetMonth.objects.get().spent_nanos == spent_nanos
 
 

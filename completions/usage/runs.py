@@ -1,0 +1,22 @@
+"""What each model cost a run, of the requests whose details are kept."""
+
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, F, Q, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce
+
+from completions.models import Completion
+from keys.models import Run
+
+
+def by_model(run: Run) -> QuerySet[Any, Any]:
+    """Return ``model_id``, ``requests``, ``tokens`` and ``cost_nanos`` of each model, the largest cost first.
+
+    A correction adds to the tokens and the cost of a request, and is none.
+    """
+    completions = Completion.objects.filter(key=run.key_id, run=run.name).values("model_id").order_by()
+    return completions.annotate(
+        requests=Count("pk", filter=~Q(settlement=Completion.Settlement.CORRECTED)),
+        tokens=Sum(Coalesce(F("prompt_tokens"), 0) + Coalesce(F("completion_tokens"), 0)),
+        cost_nanos=Coalesce(Sum("cost_nanos"), Value(0, output_field=BigIntegerField())),
+    ).order_by("-cost_nanos", "model_id")
