@@ -1,6 +1,6 @@
 """/dashboard/budgets/: the monthly budgets of an account, its keys with a tag, or a member's keys; create, change, delete."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -85,10 +85,10 @@ def summarize(account: Account, now: datetime) -> list[dict[str, Any]]:
     columns = ("current__spent_nanos", "current__held_nanos")
     counted = in_force(account).annotate(current=current)
     sums = {pk: (spent or 0, held or 0) for pk, spent, held in counted.values_list("pk", *columns)}
-    return [_summary(budget, *sums.get(budget.pk, (0, 0)), (month + timedelta(days=31)).replace(day=1)) for budget in counted]
+    return [_summary(budget, *sums.get(budget.pk, (0, 0)), monthly.resets_at(month)) for budget in counted]
 
 
-def _summary(budget: Budget, spent_nanos: int, held_nanos: int, resets: Any) -> dict[str, Any]:
+def _summary(budget: Budget, spent_nanos: int, held_nanos: int, resets: datetime) -> dict[str, Any]:
     amount_nanos = money.nanos(budget.amount_cents)
     return {
         "budget": budget,

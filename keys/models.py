@@ -326,13 +326,7 @@ class Budget(OwnedModel):
 
 
 class BudgetMonth(OwnedModel):
-    """The spending on a budget in one month, that of the admissions, and what running requests hold of it.
-
-    The settlement that makes it reach 80 %, or 100 %, of ``amount_cents`` writes when: once, while the amount stays the same. A
-    changed amount is compared anew. Who tells people of a crossing reads these two times, and keeps what it has told.
-    """
-
-    WARNING_PERCENT = 80
+    """The spending on a budget in one month, that of the admissions, and what running requests hold of it."""
 
     kept = Kept("budget_months", "It stays: a sum of requests.")
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="months", db_index=False)
@@ -340,8 +334,6 @@ class BudgetMonth(OwnedModel):
     amount_cents = models.BigIntegerField(help_text="The budget's, as it was last in this month.")
     spent_nanos = models.BigIntegerField(default=0)
     held_nanos = models.BigIntegerField(default=0)
-    nearly_reached_at = models.DateTimeField(null=True, help_text="When 80 % were spent. Empty: less is.")
-    reached_at = models.DateTimeField(null=True, help_text="When all was spent. Empty: less is.")
 
     class Meta:
         default_permissions = ()
@@ -351,9 +343,6 @@ class BudgetMonth(OwnedModel):
                 a_budgets_month_begins_with_its_first_day=Q(month__day=1),
             ),
             models.UniqueConstraint(fields=["budget", "month"], name="a_budget_has_one_row_a_month"),
-        ]
-        indexes = [
-            models.Index(fields=["nearly_reached_at"], condition=Q(nearly_reached_at__isnull=False), name="budget_crossings")
         ]
 
     def __str__(self) -> str:

@@ -1764,8 +1764,6 @@ CREATE TABLE public.keys_budgetmonth (
     amount_cents bigint NOT NULL,
     spent_nanos bigint NOT NULL,
     held_nanos bigint NOT NULL,
-    nearly_reached_at timestamp with time zone,
-    reached_at timestamp with time zone,
     budget_id character varying(22) NOT NULL,
     CONSTRAINT a_budgets_month_begins_with_its_first_day CHECK ((EXTRACT(day FROM month) = (1)::numeric)),
     CONSTRAINT a_budgets_month_is_never_negative CHECK (((held_nanos >= 0) AND (spent_nanos >= 0)))
@@ -3429,8 +3427,6 @@ CREATE INDEX billing_warningdelivery_endpoint_id_68eab7e4 ON public.billing_warn
 CREATE INDEX billing_webhookendpoint_account_id_c4eb9efa ON public.billing_webhookendpoint USING btree (account_id);
 
 CREATE INDEX bills_by_day ON public.completions_billday USING btree (day);
-
-CREATE INDEX budget_crossings ON public.keys_budgetmonth USING btree (nearly_reached_at) WHERE (nearly_reached_at IS NOT NULL);
 
 CREATE INDEX cells_reference_account_id_3a422d72 ON public.cells_reference USING btree (account_id);
 

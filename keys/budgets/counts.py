@@ -47,14 +47,9 @@ _INSERT_MONTHS = f"""
     FROM {_MONTHS} JOIN keys_budget AS budget ON budget.id = budget_id
     ON CONFLICT DO NOTHING
     """  # noqa: S608  constants of this code
-# A cent is 10,000,000 nanodollars.
 _UPDATE_MONTHS = f"""
     UPDATE keys_budgetmonth AS counted SET held_nanos = counted.held_nanos + change.held_nanos,
-        spent_nanos = counted.spent_nanos + change.spent_nanos,
-        nearly_reached_at = coalesce(nearly_reached_at, CASE
-            WHEN counted.spent_nanos + change.spent_nanos >= amount_cents * 8000000 THEN statement_timestamp() END),
-        reached_at = coalesce(reached_at, CASE
-            WHEN counted.spent_nanos + change.spent_nanos >= amount_cents * 10000000 THEN statement_timestamp() END)
+        spent_nanos = counted.spent_nanos + change.spent_nanos
     FROM (SELECT budget_id, date_trunc('month', day::timestamp)::date AS month, {_SUMS} FROM {_MONTHS} GROUP BY 1, 2) AS change
     WHERE counted.budget_id = change.budget_id AND counted.month = change.month
     """  # noqa: S608  constants of this code

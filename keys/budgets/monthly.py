@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import Case, Value, When
 from django.db.models.functions import Now
 
 from billing import locks, money
@@ -23,7 +22,6 @@ from keys.budgets.shared import SharedBudget
 from keys.models import ApiKey, Budget
 
 BUDGETS_MAX = 100  # in force, of an account: each admission reads them
-_MARKS = {"nearly_reached_at": 80, "reached_at": 100}  # percents, as ``counts`` has them
 
 
 @dataclass
@@ -49,13 +47,18 @@ class MonthState(SharedBudget):
 
     @property
     def resets_at(self) -> datetime:
-        return datetime.combine((self.month + timedelta(days=31)).replace(day=1), time.min, UTC)
+        return resets_at(self.month)
 
     def counts(self, key: ApiKey) -> bool:
         """Return whether requests of the key count on it."""
         if self.scope == Budget.Scope.TAG:
             return self.tag in (key.tags or ())
         return self.scope == Budget.Scope.ACCOUNT or self.member_id == key.created_by_id
+
+
+def resets_at(month: date) -> datetime:
+    """Return when a month ends that begins on this day."""
+    return datetime.combine((month + timedelta(days=31)).replace(day=1), time.min, UTC)
 
 
 def select_months_statement(account_ids: Collection[UUID], month: date) -> Statement:
@@ -84,8 +87,7 @@ def build_months(rows: Iterable[Sequence[Any]], month: date) -> dict[UUID, list[
 def set_budget(account: Account, *, amount_cents: int, action: str, **place: Any) -> Budget:
     """Set the one budget of a place, ``scope`` with ``tag`` or ``member``, from the next request on. Raises MaximumReached.
 
-    A new one counts what is admitted from then on. A changed amount is compared anew with what was spent in this month. Must
-    run in a transaction.
+    A new one counts what is admitted from then on. A changed amount holds for this month, too. Must run in a transaction.
     """
     account = locks.lock_account(account.pk)
     place = {"scope": Budget.Scope.ACCOUNT, "tag": "", "member": None} | place
@@ -93,23 +95,13 @@ def set_budget(account: Account, *, amount_cents: int, action: str, **place: Any
     values = {"amount_cents": amount_cents, "action": action}
     if in_force.filter(**place).update(**values):
         budget = in_force.get(**place)
-        _compare(budget)
+        budget.months.filter(month=pool.database_time().date().replace(day=1)).update(amount_cents=amount_cents)
         return budget
     if in_force.count() >= BUDGETS_MAX:
         raise errors.MaximumReached(f"The account has {BUDGETS_MAX} budgets, which is its maximum. Remove one.")
     budget = account.budgets.create(**place, **values)
     _mark(account)
     return budget
-
-
-def _compare(budget: Budget) -> None:
-    """Note whether what was spent in this month reaches the budget, if its amount was changed."""
-    months = budget.months.filter(month=pool.database_time().date().replace(day=1)).exclude(amount_cents=budget.amount_cents)
-    marks = {
-        name: Case(When(spent_nanos__gte=money.nanos(budget.amount_cents) * percent // 100, then=Now()), default=Value(None))
-        for name, percent in _MARKS.items()
-    }
-    months.update(amount_cents=budget.amount_cents, **marks)
 
 
 def end_budget(budget: Budget) -> None:

@@ -87,8 +87,6 @@ class Migration(migrations.Migration):
                 ("amount_cents", models.BigIntegerField(help_text="The budget's, as it was last in this month.")),
                 ("spent_nanos", models.BigIntegerField(default=0)),
                 ("held_nanos", models.BigIntegerField(default=0)),
-                ("nearly_reached_at", models.DateTimeField(help_text="When 80 % were spent. Empty: less is.", null=True)),
-                ("reached_at", models.DateTimeField(help_text="When all was spent. Empty: less is.", null=True)),
                 (
                     "budget",
                     models.ForeignKey(db_index=False, on_delete=PROTECT, related_name="months", to="keys.budget"),
@@ -96,11 +94,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "default_permissions": (),
-                "indexes": [
-                    models.Index(
-                        condition=Q(nearly_reached_at__isnull=False), fields=["nearly_reached_at"], name="budget_crossings"
-                    )
-                ],
                 "constraints": [
                     models.CheckConstraint(
                         condition=Q(held_nanos__gte=0, spent_nanos__gte=0), name="a_budgets_month_is_never_negative"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection, transaction
 
-from billing.models import Account
+from billing.models import Account, AccountAlert
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import pool
@@ -31,6 +31,10 @@ def counted(budget, nanos, **fields):
     """Let a budget have spent so much in this month."""
     month = pool.database_time().date().replace(day=1)
     return BudgetMonth.objects.create(budget=budget, month=month, amount_cents=budget.amount_cents, spent_nanos=nanos, **fields)
+
+
+def told():
+    return list(AccountAlert.objects.order_by("created_at").values_list("kind", flat=True))
 
 
 def places(alice):
@@ -121,24 +125,22 @@ def test_a_request_counts_in_the_month_of_its_admission(alice, api, echo_model):
     reply.getvalue()
 
 
-def test_a_month_says_when_it_is_nearly_reached_and_reached_once(alice, api, echo_model):
+def test_a_month_that_is_nearly_reached_and_reached_is_told_once(alice, api, echo_model):
     budget = set_budget(alice, 1, "WARN")
     month = counted(budget, CENT * 8 // 10 - COST - 1)
     chat.send(api, RAW)
-    month.refresh_from_db()
-    assert (month.nearly_reached_at, month.reached_at) == (None, None)
+    assert told() == []
     chat.send(api, RAW)
-    month.refresh_from_db()
-    nearly = month.nearly_reached_at
-    assert (nearly is not None, month.reached_at) == (True, None)
+    [nearly] = AccountAlert.objects.all()
+    assert told() == ["MONTH_NEAR_BUDGET"]
     BudgetMonth.objects.update(spent_nanos=CENT - COST)
     chat.send(api, RAW)
-    month.refresh_from_db()
-    assert month.nearly_reached_at == nearly
-    assert month.reached_at > nearly
+    assert told() == ["MONTH_NEAR_BUDGET", "MONTH_AT_BUDGET"]
+    assert AccountAlert.objects.get(kind="MONTH_NEAR_BUDGET").created_at == nearly.created_at
+    assert AccountAlert.objects.get(kind="MONTH_AT_BUDGET").created_at > nearly.created_at
     set_budget(alice, 2, "WARN")
     month.refresh_from_db()
-    assert (month.amount_cents, month.nearly_reached_at, month.reached_at) == (2, None, None)
+    assert (month.amount_cents, len(told())) == (2, 2)
 
 
 def test_a_changed_budget_applies_to_what_was_spent(alice, api, echo_model):
@@ -149,7 +151,8 @@ def test_a_changed_budget_applies_to_what_was_spent(alice, api, echo_model):
     assert chat.send(api, RAW).status_code == 200
     set_budget(alice, 1)
     month.refresh_from_db()
-    assert month.reached_at is not None
+    assert (month.amount_cents, month.spent_nanos > CENT) == (1, True)
+    assert chat.send(api, RAW).status_code == 402
 
 
 def test_the_account_says_whether_it_has_budgets(alice, bob):
