@@ -10,10 +10,7 @@ from keys.models import Run
 
 
 def by_model(run: Run) -> QuerySet[Any, Any]:
-    """Return ``model_id``, ``requests``, ``tokens`` and ``cost_nanos`` of each model, the largest cost first.
-
-    A correction adds to the tokens and the cost of a request, and is none.
-    """
+    """Return ``requests`` without corrections, ``tokens`` and ``cost_nanos`` by ``model_id``, the largest cost first."""
     completions = Completion.objects.filter(key=run.key_id, run=run.name).values("model_id").order_by()
     return completions.annotate(
         requests=Count("pk", filter=~Q(settlement=Completion.Settlement.CORRECTED)),
