@@ -102,7 +102,7 @@ def current_bill(provider_id: str, day: date) -> Bill | None:
 def compare(provider_id: str, day: date) -> None:
     """Write the comparisons of a day anew. Safe at any time and concurrently."""
     with transaction.atomic(), localcontext(EXACT):
-        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"bills of {provider_id} {day}"])
+        cell.take_turn(f"bills of {provider_id} {day}")
         rows = []
         if bill := current_bill(provider_id, day):
             found: _ByName = defaultdict(_Found)

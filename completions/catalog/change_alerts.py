@@ -50,7 +50,7 @@ class _Use(NamedTuple):
 def tell() -> int:
     """Write the alerts that are due in this cell, and the mails that sum them up. Return how many alerts."""
     with transaction.atomic():
-        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"completions.catalog.change_alerts {cell.current()}"])
+        cell.take_turn(f"completions.catalog.change_alerts {cell.current()}")
         now = pool.database_time()
         told = sum(map(_write, [*_due_prices(now), *_withdrawn_prices(), *_due_ends(now)]))
         _sum_up(now)

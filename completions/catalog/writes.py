@@ -9,7 +9,7 @@ from gateway_project.db import cell
 
 def lock_catalog() -> None:
     """Hold the catalog's advisory lock until the transaction ends, so that a second writer sees what the first one wrote."""
-    cell.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
+    cell.take_turn("completions.catalog")
 
 
 def set_price(model_id: str, sheet: RateSheet, *, starts_at: datetime | None = None) -> Price:

@@ -28,7 +28,7 @@ _Kind = AccountAlert.Kind
 def tell() -> int:
     """Write the alerts of this hour, and of the hour before, whose sums may have come late. Return how many."""
     with transaction.atomic():
-        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"completions.usage.unusual {cell.current()}"])
+        cell.take_turn(f"completions.usage.unusual {cell.current()}")
         now = pool.database_time()
         values = {"floor": FLOOR_NANOS, "share": USUAL_SHARE, "hours_min": HOURS_MIN, "kind": _Kind.KEY_HOUR_UNUSUAL}
         times = {"hour_before": now - timedelta(hours=1), "quiet_since": now - QUIET_TIME, "days": USUAL_TIME.days}

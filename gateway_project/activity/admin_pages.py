@@ -42,11 +42,6 @@ class NamedTimesMixin:
         return field
 
 
-def take_turn(label: str, object_id: str) -> None:
-    """Wait for whoever saves the same object, and let others wait until the transaction ends."""
-    cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{label} {object_id}"])
-
-
 class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     """A ModelAdmin whose acts are recorded."""
 
@@ -86,7 +81,7 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
     def _changes_since(self, request: HttpRequest, object_id: str) -> list[str]:
         """Return what changed, in sentences. Two who save the same object take turns."""
         written = request.POST.get(outdated_pages.FIELD_NAME)
-        take_turn(self.opts.label_lower, object_id)
+        cell.take_turn(f"{self.opts.label_lower} {object_id}")
         found = self.get_object(request, unquote(object_id))
         if found is None or written is None or not self.has_change_permission(request, found):
             return []

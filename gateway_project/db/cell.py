@@ -55,6 +55,11 @@ def execute(sql: str, values: Any = None) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall()) if cursor.description else []
 
 
+def take_turn(name: str) -> None:
+    """Wait for whoever does what has this name, in whichever cell, and let others wait until the transaction ends."""
+    execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [name])
+
+
 class ByCell(dict[int, Value]):
     """A value for each cell, by its number, made when it is first asked for. Greenlets that ask at a time get the same one."""
 

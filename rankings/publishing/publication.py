@@ -39,7 +39,7 @@ def publish(*sources: Source | str) -> None:
 @transaction.atomic
 def _replace(source: Source) -> None:
     # Wait until no other transaction publishes this source, and keep others waiting.
-    cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
+    cell.take_turn(f"rankings.publishing.publication.{source}")
     now = pool.database_time()
     models = external.priced_models()
     entries = internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)

@@ -9,8 +9,9 @@ from django.db import transaction
 from completions.catalog import rules
 from completions.management import arguments
 from completions.models import Provider
-from gateway_project.activity import admin_pages, log
+from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.db import cell
 from gateway_project.operator_command import OperatorCommand, operator
 
 _READ_CHARACTERS_MAX = 2 * rules.SERVICE_ACCOUNT_CHARACTERS_MAX  # with the white space of a file
@@ -29,7 +30,7 @@ class Command(OperatorCommand):
             raise CommandError("NAME: the built-in echo needs no key.")
         typed = "" if options["forget"] else _read(provider.pk)
         with transaction.atomic():
-            admin_pages.take_turn(Provider._meta.label_lower, provider.pk)
+            cell.take_turn(f"{Provider._meta.label_lower} {provider.pk}")
             provider = Provider.objects.select_for_update().get(pk=provider.pk)  # a file may change its auth
             key = "" if options["forget"] else _clean(typed, provider)
             is_changed = bool(key or provider.sealed_api_key)
