@@ -4,7 +4,7 @@ May import ``completions.models``; pages and files also ``keys``, ``billing`` an
 
 pages      the page and its files
 files      CSV, of what the page shows and in FOCUS columns
-runs       what each model cost a run
+runs       sums of a run by model
 export     records to book, page by page, for programs
 plot       the plot, its table, and the headline figures
 ranges     the time that is shown, and the time before that it is compared with

@@ -1,4 +1,4 @@
-"""What each model cost a run, of the requests whose details are kept."""
+"""Sums of a run by model, over its requests whose details are kept."""
 
 from typing import Any
 
