@@ -14,7 +14,6 @@ from billing import locks as account_locks
 from billing.models import Account, User
 from gateway_project import errors
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import timestamps
 from keys import lifecycle, lifetimes, locks, management_keys, rotation, summaries
@@ -42,7 +41,7 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
         _require_room_for_key(account)
         key, minted = lifecycle.issue_key(account, **fields)
         summary = f"Created the key with {key.spending_limit}."
-        log.record(request, Activity.Act.KEY_MADE, key, summary, after=_values(key, *_LIMIT, "expires_at"))
+        log.record(request, log.Act.KEY_MADE, key, summary, after=_values(key, *_LIMIT, "expires_at"))
     return key, minted
 
 
@@ -73,7 +72,7 @@ def set_spending_limit(request: HttpRequest, key: ApiKey, limit: SpendingLimit, 
     with transaction.atomic():
         lifecycle.set_spending_limit(key, limit)
         notes |= {"before": before, "after": _values(key, *_LIMIT)}
-        log.record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=is_lower, **notes)
+        log.record(request, log.Act.KEY_LIMITED, key, summary, is_defence=is_lower, **notes)
 
 
 def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **notes: Any) -> str:
@@ -83,7 +82,7 @@ def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int,
         lifecycle.raise_spending_limit(key, limit_cents=limit_cents, until=until)
         words = summaries.describe_limit_of(key, pool.database_time())
         summary = f"Raised the spending limit: {words}."
-        log.record(request, Activity.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **notes)
+        log.record(request, log.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **notes)
     return words
 
 
@@ -94,7 +93,7 @@ def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], *
         lifecycle.change_key(key, **rates)
         words = summaries.describe_rates(key)
         summary = f"Set the rates to {words}; they were {before_words}."
-        log.record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *lifecycle.RATES), **notes)
+        log.record(request, log.Act.KEY_RATED, key, summary, before=before, after=_values(key, *lifecycle.RATES), **notes)
     return words
 
 
@@ -107,7 +106,7 @@ def change(request: HttpRequest, key: ApiKey, fields: dict[str, Any]) -> list[st
             lifecycle.change_key(key, **changed)
             names = [_NAMES.get(name, name.replace("_", " ")) for name in changed]
             summary = f"Changed the {', '.join(names)}."
-            log.record(request, Activity.Act.KEY_CHANGED, key, summary, before=before, after=changed)
+            log.record(request, log.Act.KEY_CHANGED, key, summary, before=before, after=changed)
     return list(changed)
 
 
@@ -116,7 +115,7 @@ def pause(request: HttpRequest, key: ApiKey) -> None:
     with _locked(key):
         if key.paused_at is None:
             lifecycle.pause_key(key)
-            log.record(request, Activity.Act.KEY_PAUSED, key, "Paused the key.")
+            log.record(request, log.Act.KEY_PAUSED, key, "Paused the key.")
 
 
 def resume(request: HttpRequest, key: ApiKey) -> None:
@@ -124,7 +123,7 @@ def resume(request: HttpRequest, key: ApiKey) -> None:
     with _locked(key):
         if key.paused_at is not None:
             lifecycle.resume_key(key)
-            log.record(request, Activity.Act.KEY_RESUMED, key, "Resumed the key.")
+            log.record(request, log.Act.KEY_RESUMED, key, "Resumed the key.")
 
 
 def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
@@ -133,7 +132,7 @@ def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
         minted = rotation.rotate_secret(key, grace=grace)
         ends = pool.database_time() + grace
         until = f"work until {timestamps.in_words(ends)} at the latest" if grace else "work no longer"
-        log.record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.", is_defence=True)
+        log.record(request, log.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.", is_defence=True)
     return minted
 
 
@@ -141,7 +140,7 @@ def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
     """Let only the newest secret of the key work. Nothing is recorded if it was so already."""
     with _locked(key):
         if rotation.end_former_secrets(key):
-            log.record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.", is_defence=True)
+            log.record(request, log.Act.KEY_ROTATED, key, "Ended the former secrets of the key.", is_defence=True)
 
 
 def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -> None:
@@ -152,7 +151,7 @@ def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -
         words = ["none" if days is None else f"{days} days" for days in (days_max, before)]
         summary = f"Set the maximum lifetime of keys to {words[0]}; it was {words[1]}."
         values: dict[str, Any] = {"before": {"key_lifetime_days_max": before}, "after": {"key_lifetime_days_max": days_max}}
-        log.record(request, Activity.Act.CHANGED, account, summary, **values)
+        log.record(request, log.Act.CHANGED, account, summary, **values)
 
 
 def apply_lifetime(request: HttpRequest, account: Account) -> int:
@@ -167,7 +166,7 @@ def apply_lifetime(request: HttpRequest, account: Account) -> int:
         if keys:
             summary = f"Applied the maximum lifetime to {len(keys)} existing key{pluralize(len(keys))}."
             after = {key.pk: key.expires_at for key in keys}
-            log.record(request, Activity.Act.CHANGED, account, summary, before=before, after=after)
+            log.record(request, log.Act.CHANGED, account, summary, before=before, after=after)
     return len(keys)
 
 
@@ -191,7 +190,7 @@ def revoke(request: HttpRequest, key: ApiKey, **notes: Any) -> bool:
         if key.revoked_at is not None:
             return False
         lifecycle.revoke_key(key)
-        log.record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **notes)
+        log.record(request, log.Act.KEY_REVOKED, key, "Revoked the key.", **notes)
         return True
 
 
@@ -204,7 +203,7 @@ def make_management_key(request: HttpRequest, account: Account, name: str) -> tu
             raise errors.MaximumReached(f"The account has {maximum:,} management keys, which is its maximum. Revoke one.")
         assert isinstance(request.user, User)
         key, minted = management_keys.issue(account, name=name, created_by=request.user)
-        log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Created the management key.")
+        log.record(request, log.Act.MANAGEMENT_KEY_MADE, key, "Created the management key.")
     return key, minted
 
 
@@ -212,7 +211,7 @@ def revoke_management_key(request: HttpRequest, key: ManagementKey) -> None:
     """Revoke the management key. Nothing is recorded if it was revoked before."""
     with transaction.atomic():
         if management_keys.revoke(key):
-            log.record(request, Activity.Act.MANAGEMENT_KEY_REVOKED, key, "Revoked the management key.")
+            log.record(request, log.Act.MANAGEMENT_KEY_REVOKED, key, "Revoked the management key.")
 
 
 def _values(key: ApiKey, *names: str) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from billing.payments import booking, configuration
 from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
 from gateway_project import app_config, identifiers
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import everywhere, pool
 from gateway_project.text import dollars
 
@@ -72,7 +71,7 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
         summary = "Closed the account." if locked.is_active else "Asked to refund and erase the account, which staff closed."
         lifecycle.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
-        log.record(request, Activity.Act.CLOSED, locked, summary)
+        log.record(request, log.Act.CLOSED, locked, summary)
         facts = {"by": closing.closed_by.email, "is_refunded": closing.is_refunded, "erase_at": closing.erase_at}
         notices.tell_owners_of_closing(locked, "account_closed", **facts, is_kept_closed=closing.kept_closed_at is not None)
     return closing
@@ -92,7 +91,7 @@ def undo(request: HttpRequest, account: Account) -> None:
         closing.undone_at = pool.database_time()
         closing.save(update_fields=["undone_at"])
         lifecycle.set_active(locked, is_active=True)
-        log.record(request, Activity.Act.REOPENED, locked, "Reopened the account.")
+        log.record(request, log.Act.REOPENED, locked, "Reopened the account.")
 
 
 def _lock(request: HttpRequest, account: Account) -> Account:
@@ -130,7 +129,7 @@ def _finish(closing: AccountClosing) -> bool:
             summary = f"Refunded {dollars.format_cents(refunded_cents)} of what was left."
             if left_cents:
                 summary += f" {dollars.format_cents(left_cents)} is left to support: the processor did not pay it back."
-            log.record(None, Activity.Act.REFUNDED, account, summary)
+            log.record(None, log.Act.REFUNDED, account, summary)
     return bool(is_first)
 
 
@@ -216,7 +215,7 @@ def _erase(due: tuple[UUID, UUID]) -> bool:
         _erase_account(account)
         closing.erased_at = now
         closing.save(update_fields=["erased_at"])
-        log.record(None, Activity.Act.ERASED, account, "Erased the personal data of the closed account.")
+        log.record(None, log.Act.ERASED, account, "Erased the personal data of the closed account.")
     return True
 
 

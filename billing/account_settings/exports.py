@@ -24,7 +24,6 @@ from billing.account_settings import own_tables
 from billing.models import Account, AccountExport, ExportPart
 from billing.sign_in import mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import csv_text
 from gateway_project.web import hosts
@@ -55,7 +54,7 @@ def ask(request: HttpRequest, account: Account) -> AccountExport:
         if locked.exports.filter(asked_at__gt=pool.database_time() - timedelta(days=1)).count() >= A_DAY_MAX:
             raise ExportRefused(f"An account is exported {A_DAY_MAX} times a day at most. Try again tomorrow.")
         export = AccountExport.objects.create(account=locked, asked_by=request.user)  # type: ignore[misc]
-        log.record(request, Activity.Act.DATA_EXPORTED, export, "Asked for an export of all data.")
+        log.record(request, log.Act.DATA_EXPORTED, export, "Asked for an export of all data.")
     return export
 
 

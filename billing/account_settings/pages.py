@@ -33,7 +33,7 @@ from gateway_project.web import downloads
 EMAILS = ("receipts", "credits", "refunds", "changes")
 EXPORTS_SHOWN_MAX = 10
 ACTS_PER_PAGE = 50
-_ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") for act in Activity.Act]
+_ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") for act in log.Act]
 _DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in activity.Doer]
 _KEY_MAX = 2**63 - 1
 
@@ -54,7 +54,7 @@ def rename(request: HttpRequest, account: Account) -> HttpResponse:
         with transaction.atomic():
             Account.objects.filter(pk=account.pk).update(name=account.name)
             names: dict[str, Any] = {"before": {"name": before}, "after": {"name": account.name}}
-            log.record(request, Activity.Act.CHANGED, account, "Renamed the account.", **names)
+            log.record(request, log.Act.CHANGED, account, "Renamed the account.", **names)
         messages.success(request, f"The account is now {account.name}.")
         return redirect("settings")
     return render(request, "settings/rename.html", {"form": form})
@@ -74,7 +74,7 @@ def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
             if before != chosen:
                 EmailChoice.objects.filter(pk=account.pk).update(**chosen)
                 summary = "Changed which emails about money are sent."
-                log.record(request, Activity.Act.EMAILS_CHANGED, choice, summary, before=before, after=chosen)
+                log.record(request, log.Act.EMAILS_CHANGED, choice, summary, before=before, after=chosen)
         messages.success(request, "Email settings saved.")
         return redirect("settings")
     return render(request, "settings/emails.html", {"form": form})
@@ -93,7 +93,7 @@ def change_data_demands(request: HttpRequest, account: Account) -> HttpResponse:
             if before != after:
                 Account.objects.filter(pk=account.pk).update(**after)
                 summary = "Changed what is demanded of providers about data."
-                log.record(request, Activity.Act.CHANGED, account, summary, before=before, after=after)
+                log.record(request, log.Act.CHANGED, account, summary, before=before, after=after)
         messages.success(request, "Data settings saved. They hold from the next request on.")
         return redirect("settings")
     return render(request, "settings/data.html", {"form": form})

@@ -19,7 +19,6 @@ from billing.accounts import roles
 from billing.models import AccountAlert, AlertDelivery, EmailChoice, Membership, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.web import hosts
 
@@ -172,7 +171,7 @@ def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt)
     if delivery.state == State.DEAD and not endpoint.is_paused and (attempt.is_final or is_useless):
         endpoint.is_paused, endpoint.disabled_at = True, now
         summary = f"Paused the webhook {endpoint}: nothing could be delivered to it."
-        log.record(None, Activity.Act.ENDPOINT_CHANGED, endpoint, summary, account_id=endpoint.account_id)
+        log.record(None, log.Act.ENDPOINT_CHANGED, endpoint, summary)
         managers = Membership.objects.filter(role__in=roles.that_may(roles.Permission.MANAGE_WEBHOOKS), user__is_active=True)
         link = hosts.mailed_page("alerts", "the Alerts page of your dashboard")
         context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "link": link}

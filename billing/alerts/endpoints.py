@@ -69,7 +69,7 @@ def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpo
         endpoint = WebhookEndpoint(account=account, url=url)
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(force_insert=True)
-        _record(request, Activity.Act.ENDPOINT_MADE, endpoint, f"Created the webhook {endpoint}.")
+        log.record(request, log.Act.ENDPOINT_MADE, endpoint, f"Created the webhook {endpoint}.")
     return endpoint, secret
 
 
@@ -81,7 +81,7 @@ def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
         endpoint.sealed_previous_secret, endpoint.previous_until = endpoint.sealed_secret, pool.database_time() + GRACE
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(update_fields=["sealed_secret", "sealed_previous_secret", "previous_until"])
-        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook {endpoint}.")
+        log.record(request, log.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook {endpoint}.")
     return secret
 
 
@@ -92,14 +92,14 @@ def set_paused(request: HttpRequest, endpoint: WebhookEndpoint, *, is_paused: bo
         endpoint.is_paused, endpoint.disabled_at, endpoint.failing_since = is_paused, None, None
         endpoint.save(update_fields=["is_paused", "disabled_at", "failing_since"])
         verb = "Paused" if is_paused else "Resumed"
-        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook {endpoint}.")
+        log.record(request, log.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook {endpoint}.")
 
 
 def delete(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
     """Delete the endpoint, with its deliveries."""
     with transaction.atomic():
         endpoint = _lock(endpoint)
-        _record(request, Activity.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook {endpoint}.")
+        log.record(request, log.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook {endpoint}.")
         endpoint.delete()
 
 
@@ -114,7 +114,7 @@ def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
         kind = AccountAlert.Kind.TEST
         alert = AccountAlert.objects.create(account_id=endpoint.account_id, kind=kind, data={}, prepared_at=now)
         AlertDelivery.objects.create(alert=alert, endpoint=endpoint, next_try_at=now)
-        _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook {endpoint}.")
+        log.record(request, log.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook {endpoint}.")
 
 
 def send_again(request: HttpRequest, endpoint: WebhookEndpoint, alerts: Sequence[AccountAlert]) -> int:
@@ -126,7 +126,7 @@ def send_again(request: HttpRequest, endpoint: WebhookEndpoint, alerts: Sequence
     with transaction.atomic():
         endpoint = _lock(endpoint)
         now = pool.database_time()
-        acts = Activity.objects.filter(act=Activity.Act.WARNING_REPEATED, account_id=endpoint.account_id)
+        acts = Activity.objects.filter(act=log.Act.WARNING_REPEATED, account_id=endpoint.account_id)
         if acts.filter(at__gt=now - timedelta(hours=1)).count() >= REPEATS_MAX:
             raise EndpointRefused(f"We send alerts of an account again at most {REPEATS_MAX} times in an hour. Try later.")
         queued = endpoint.deliveries.filter(state=AlertDelivery.State.WAITING, tries=0).aggregate(last=Max("next_try_at"))[
@@ -142,7 +142,7 @@ def send_again(request: HttpRequest, endpoint: WebhookEndpoint, alerts: Sequence
         AlertDelivery.objects.bulk_create(due, update_conflicts=True, unique_fields=["id"], update_fields=fields)
         if due:
             number = "an alert" if len(due) == 1 else f"{len(due)} alerts"
-            _record(request, Activity.Act.WARNING_REPEATED, endpoint, f"Sent {number} to the webhook {endpoint} again.")
+            log.record(request, log.Act.WARNING_REPEATED, endpoint, f"Sent {number} to the webhook {endpoint} again.")
     return len(due)
 
 
@@ -177,7 +177,3 @@ def _lock(endpoint: WebhookEndpoint) -> WebhookEndpoint:
     """Lock the account, then the endpoint, as deliveries do. Raises Http404 if it was deleted meanwhile."""
     locks.lock_account(endpoint.account_id)
     return get_object_or_404(WebhookEndpoint.objects.select_for_update(), pk=endpoint.pk)
-
-
-def _record(request: HttpRequest | None, act: Activity.Act, endpoint: WebhookEndpoint, summary: str) -> None:
-    log.record(request, act, endpoint, summary, account_id=endpoint.account_id)

@@ -24,7 +24,6 @@ from billing.forms import DollarsField
 from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars, number_fields
 
@@ -139,7 +138,7 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
             locked = locks.lock_account(account.pk)
             before = {"threshold": locked.warning_threshold_cents, "factor": locked.unusual_hour_factor}
             Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents, unusual_hour_factor=factor)
-            log.record(request, Activity.Act.THRESHOLD_SET, account, summary, before=before, after=after)
+            log.record(request, log.Act.THRESHOLD_SET, account, summary, before=before, after=after)
         messages.success(request, summary)
         return redirect("alerts")
     return render(request, "alerts/threshold.html", {"form": form})

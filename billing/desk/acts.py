@@ -20,7 +20,6 @@ from billing.members import notices
 from billing.models import Account, User
 from billing.sign_in import mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.web import hosts
@@ -56,7 +55,7 @@ class StaffAct(ReasonForm):
         """Act by the valid form. Raises ReferenceReused."""
         raise NotImplementedError
 
-    def record(self, request: HttpRequest, act: Activity.Act, summary: str, **values: Any) -> None:
+    def record(self, request: HttpRequest, act: log.Act, summary: str, **values: Any) -> None:
         values |= self.notes
         log.record(request, act, self.subject, summary, **values)
 
@@ -102,7 +101,7 @@ class Close(StaffAct):
 
     def perform(self, request: HttpRequest, staff: User) -> str:
         self.close_account()
-        self.record(request, Activity.Act.CLOSED, "Closed the account.")
+        self.record(request, log.Act.CLOSED, "Closed the account.")
         return "The account is closed. Requests with its keys are now refused."
 
 
@@ -132,7 +131,7 @@ class Reopen(StaffAct):
             closing.save(update_fields=["undone_at"])
         then = "Its keys work again, except those that are revoked or expired. No personal data is erased."
         notices.tell_owners_of_closing(self.subject, "account_by_staff", act="reopened", then=then)
-        self.record(request, Activity.Act.REOPENED, "Reopened the account.")
+        self.record(request, log.Act.REOPENED, "Reopened the account.")
         return "The account is open. Its keys work again, except those that are revoked or expired."
 
 
@@ -162,7 +161,7 @@ class HandOver(StaffAct):
         colleagues = staff_permissions.staff_with("billing.view_account").filter(groups=group).exclude(pk=staff.pk)
         to = sorted(colleagues.values_list("email", flat=True))
         summary = f"Handed ticket {self.notes['ticket']} over to {group}."
-        self.record(request, Activity.Act.HANDED_OVER, summary, after={"group": group.name})
+        self.record(request, log.Act.HANDED_OVER, summary, after={"group": group.name})
         if not settings.SENDS_MAIL or not to:
             return f"Handed over to {group}. No email was sent: tell them."
         link = f"{hosts.mailed_base_url(request)}{reverse('admin:billing_account_change', args=[account.pk])}"

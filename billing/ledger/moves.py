@@ -9,7 +9,6 @@ from billing import locks
 from billing.ledger import archived_days, audit, signed_days
 from billing.models import Account
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.cells import directory, moving
 from gateway_project.db import cell
 
@@ -55,7 +54,7 @@ def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
         with cell.use(target):
             _require_consistent(account_id)
             summary = f"Moved from cell {source} to cell {target}, with {account.last_seq} entries of the ledger."
-            log.record(None, Activity.Act.MOVED, account, summary, account_id=account_id)
+            log.record(None, log.Act.MOVED, account, summary)
     cell.enter(directory.remember(account_id, target))
     return rows
 

@@ -10,7 +10,6 @@ from billing.accounts import lifecycle, roles
 from billing.members import invitations, notices
 from billing.models import Membership, Role
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 
 
 class ChangeRefused(Exception):
@@ -30,7 +29,7 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
         summary = f"Changed the role of {member.user} from {former.label} to {role.label}."
         values: Any = {"before": {"role": former}, "after": {"role": role}}
         is_less = roles.PERMISSIONS[role] < roles.PERMISSIONS[former]
-        log.record(request, Activity.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
+        log.record(request, log.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
         change = f"Your role is now {role.label}, no longer {former.label}. {_by(request)}"
         notices.tell_member(member.user, member.account, change)
 
@@ -44,14 +43,14 @@ def end_membership(request: HttpRequest, membership: Membership) -> None:
                 raise ChangeRefused(staff_permissions.OWN_MEMBERSHIP)  # else they could leave and credit the account
             _give_up_ownership(request, member)
             summary = "Left the account." if is_own(request, member) else f"Removed {member.user} from the account."
-            log.record(request, Activity.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
+            log.record(request, log.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
             if is_own(request, member):
                 notices.tell_owners(member.account, f"{member.user} has left.", but=member.user)
             else:
                 notices.tell_member(member.user, member.account, f"You are no longer a member. {_by(request)}")
             member.delete()
         for account in closed:
-            log.record(request, Activity.Act.CLOSED, account, "Closed, because no member is active.")
+            log.record(request, log.Act.CLOSED, account, "Closed, because no member is active.")
 
 
 def is_own(request: HttpRequest, membership: Membership) -> bool:

@@ -16,7 +16,6 @@ from billing.members import notices
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import links, mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import cell, pool
 
 
@@ -70,7 +69,7 @@ def _make(request: HttpRequest, account: Account, email: str, role: Role, secret
         invited_by=request.user,
         expires_at=pool.database_time() + links.Purpose.JOIN.life,
     )
-    log.record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
+    log.record(request, log.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
     return invitation
 
 
@@ -103,7 +102,7 @@ def accept(request: HttpRequest, key: str, user: User) -> Account:
         Invitation.objects.filter(pk=invitation.pk).update(accepted_at=pool.database_time())
         if is_new:
             summary = f"{user} joined as {Role(invitation.role).label}, invited by {invitation.invited_by}."
-            log.record(request, Activity.Act.MEMBER_JOINED, membership, summary)
+            log.record(request, log.Act.MEMBER_JOINED, membership, summary)
             notices.tell_owners(account, summary, but=user)
     return account
 
@@ -115,7 +114,7 @@ def sign_up(request: HttpRequest, key: str, password_hash: str) -> None:
             invitation = _find(key)
             user = User.objects.create(email=invitation.email, password=password_hash)
             summary = "Signed up with an invitation."
-            log.record(request, Activity.Act.ADDED, user, summary, account_id=invitation.account_id)
+            log.record(request, log.Act.ADDED, user, summary, account_id=invitation.account_id)
             accept(request, key, user)
     except IntegrityError:
         raise InvitationEnded from None
@@ -128,7 +127,7 @@ def revoke(request: HttpRequest, invitation: Invitation) -> bool:
         is_revoked = bool(_end(find_waiting(account).filter(pk=invitation.pk)))
         if is_revoked:
             summary = f"Revoked the invitation of {invitation.email}."
-            log.record(request, Activity.Act.MEMBER_UNINVITED, invitation, summary)
+            log.record(request, log.Act.MEMBER_UNINVITED, invitation, summary)
     return is_revoked
 
 

@@ -21,7 +21,6 @@ from billing.payments import refusals
 from billing.payments.documents import taxes
 from billing.payments.processor import Card, Event, Processor, ProcessorUnavailable, Report, printable
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -48,7 +47,7 @@ def begin(request: HttpRequest | None, account: Account, processor: Processor, a
     owner = {"account": account, "created_by": request.user if request else None}
     payment = Payment.objects.create(amount_cents=amount_cents, processor=processor.name, is_live=processor.is_live, **owner)
     summary = f"Began {what} of {dollars.format_cents(amount_cents)}."
-    log.record(request, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
+    log.record(request, log.Act.PAYMENT_BEGUN, payment, summary)
     payment.refresh_from_db()
     return payment
 

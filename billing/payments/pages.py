@@ -24,7 +24,6 @@ from billing.payments.forms import BillingDetailsForm, CreditForm, TopUpForm
 from billing.payments.processor import Processor, ProcessorUnavailable
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -176,7 +175,7 @@ def change_details(request: HttpRequest, account: Account) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             saved = form.save()
-            log.record(request, Activity.Act.BILLING_CHANGED, saved, "Changed the billing details.", after=form.cleaned_data)
+            log.record(request, log.Act.BILLING_CHANGED, saved, "Changed the billing details.", after=form.cleaned_data)
         messages.success(request, "Billing details saved. New receipts show them.")
         return redirect("billing")
     return render(request, "billing/details.html", {"form": form})
@@ -219,7 +218,7 @@ def _write_rule(request: HttpRequest, account: Account, processor: Processor, va
         before = {} if is_new else {name: getattr(rule, name) for name in values}
         if not is_new:
             TopUpRule.objects.filter(pk=rule.pk).update(**values)
-        _record_rule(request, rule, "Set the automatic top-up.", before=before, after=values)
+        log.record(request, log.Act.TOP_UP_CHANGED, rule, "Set the automatic top-up.", before=before, after=values)
 
 
 def _turn_top_up_off(request: HttpRequest, account: Account) -> HttpResponse:
@@ -228,10 +227,6 @@ def _turn_top_up_off(request: HttpRequest, account: Account) -> HttpResponse:
         rule = TopUpRule.objects.filter(account=account).first()
         if rule and (rule.is_on or rule.card_payment_id):
             TopUpRule.objects.filter(pk=rule.pk).update(is_on=False, card_payment=None)
-            _record_rule(request, rule, "Turned the automatic top-up off.", is_defence=True)
+            log.record(request, log.Act.TOP_UP_CHANGED, rule, "Turned the automatic top-up off.", is_defence=True)
     messages.success(request, "Automatic top-up is off.")
     return redirect("billing")
-
-
-def _record_rule(request: HttpRequest, rule: TopUpRule, summary: str, **values: Any) -> None:
-    log.record(request, Activity.Act.TOP_UP_CHANGED, rule, summary, account_id=rule.pk, **values)

@@ -12,7 +12,6 @@ from billing.models import Account, Payment, TopUpRule
 from billing.payments import booking
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
 from gateway_project.web import hosts
@@ -55,7 +54,7 @@ def cancel(request: HttpRequest, payment: Payment, processor: Processor) -> bool
         is_cancelled = bool(closed.update(failure=f"Cancelled by {request.user}."))
         if is_cancelled:
             summary = f"Cancelled a payment of {dollars.format_cents(payment.amount_cents)}."
-            log.record(request, Activity.Act.PAYMENT_CANCELLED, payment, summary, account_id=account.pk)
+            log.record(request, log.Act.PAYMENT_CANCELLED, payment, summary)
     return is_cancelled
 
 

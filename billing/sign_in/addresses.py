@@ -23,7 +23,6 @@ from billing.models import AddressChange, Invitation, User
 from billing.sign_in import limits, links, mails, second_factor
 from billing.sign_in.links import Purpose
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import everywhere, pool
 from gateway_project.text import dollars
 
@@ -79,13 +78,13 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 def open_account(request: HttpRequest, user: User, summary: str) -> None:
     """Open an account for a user who has just proved their address. Credit what the operator gives each new person to try."""
     account, _ = lifecycle.open_account(user.email, name=user.email)
-    log.record(request, Activity.Act.ADDED, user, summary, account_id=account.pk)
+    log.record(request, log.Act.ADDED, user, summary, account_id=account.pk)
     if cents := settings.TRIAL_CREDIT_CENTS:
         person = salted_hmac("trial credit", limits.mailbox(user.email), algorithm="sha256").hexdigest()
         with suppress(writer.ReferenceReused):
             entry = writer.grant_trial_credit(account.pk, amount_cents=cents, person=person).entry
             text = f"Credited {dollars.format_cents(cents)} to try, entry {entry.pk}."
-            log.record(request, Activity.Act.CREDITED, account, text, account_id=account.pk)
+            log.record(request, log.Act.CREDITED, account, text)
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
@@ -99,7 +98,7 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
         # An earlier request is replaced, but no link that undoes a change.
         pending: Any = {"user": user, "changed_at": None, "undone_at": None}
         asked, _ = AddressChange.objects.update_or_create(**pending, defaults={"former": user.email, "address": email})
-        log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
+        log.record(request, log.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
     if not tell_former(request, asked, "change_asked"):
         raise FormerNotTold
     key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
@@ -126,7 +125,7 @@ def change(request: HttpRequest, key: str) -> AddressChange | None:
             User.objects.filter(pk=asked.user_id).update(email=asked.address)
             transaction.on_commit(partial(tell_former, request, asked, "address_changed"))
             summary, before, after = "Changed their own email address.", {"email": asked.former}, {"email": asked.address}
-            log.record(request, Activity.Act.CHANGED, asked.user, summary, before=before, after=after)
+            log.record(request, log.Act.CHANGED, asked.user, summary, before=before, after=after)
     except IntegrityError:
         return None
     return asked
@@ -182,7 +181,7 @@ def undo(request: HttpRequest, key: str) -> User | None:
         second_factor.remove_all(user, since=asked.asked_at)
         summary = "Undid the change of the email address. All sessions ended, and a new password must be set."
         before, after = {"email": taken}, {"email": user.email}
-        log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after, is_defence=True)
+        log.record(request, log.Act.CHANGED, user, summary, before=before, after=after, is_defence=True)
     return user
 
 

@@ -23,7 +23,6 @@ from billing.email_addresses import EmailAddressField
 from billing.models import User
 from billing.sign_in import addresses, limits, links, mails, password_links, reauthentication
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.web.client_address import network_of
 
 
@@ -203,7 +202,7 @@ class ChangePassword(PasswordChangeView):
         with transaction.atomic():
             response = super().form_valid(form)
             links.void(self.request.user)
-            log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
+            log.record(self.request, log.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
             mails.notify(self.request.user, "The password was changed.")
         password_changed.send(User, request=self.request, user=self.request.user)  # for allauth's list of sessions
         messages.success(self.request, "Your password was changed.")

@@ -28,7 +28,6 @@ from billing.email_addresses import canonical
 from billing.models import User
 from billing.sign_in import addresses, mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import web_addresses
 from gateway_project.web.client_address import client_address
@@ -98,7 +97,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
                 sociallogin.account.save()
                 summary = f"Signed up with {describe(sociallogin.account)}."
                 if addresses.is_invited(user.email):
-                    log.record(request, Activity.Act.ADDED, user, summary)
+                    log.record(request, log.Act.ADDED, user, summary)
                 else:
                     addresses.open_account(request, user, summary)
         except IntegrityError:  # the same person in another tab
@@ -141,7 +140,7 @@ def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
             with transaction.atomic():
                 identity.user = request.user
                 identity.save()
-                _tell(request, identity, Activity.Act.ADDED, f"Connected {text} for signing in.")
+                _tell(request, identity, log.Act.ADDED, f"Connected {text} for signing in.")
             messages.success(request, f"You can now sign in with {text}.")
         except IntegrityError:
             messages.error(request, f"{text} is already connected.")
@@ -154,10 +153,10 @@ def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
 
 @receiver(social_account_removed)
 def _record_removed(request: HttpRequest, socialaccount: SocialAccount, **kwargs: Any) -> None:
-    _tell(request, socialaccount, Activity.Act.DELETED, f"Disconnected {describe(socialaccount)} for signing in.")
+    _tell(request, socialaccount, log.Act.DELETED, f"Disconnected {describe(socialaccount)} for signing in.")
 
 
-def _tell(request: HttpRequest, identity: SocialAccount, act: Activity.Act, summary: str) -> None:
+def _tell(request: HttpRequest, identity: SocialAccount, act: log.Act, summary: str) -> None:
     log.record(request, act, identity.user, summary)
     mails.notify(identity.user, summary)
 

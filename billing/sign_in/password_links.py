@@ -11,7 +11,6 @@ from django.urls import reverse
 from billing.models import PasswordLink, User
 from billing.sign_in import identities, links, mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 
 
@@ -22,7 +21,7 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
         PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
         expires_at = now + links.Purpose.SET_PASSWORD.life
         PasswordLink.objects.create(user=user, digest=links.digest(secret), sent_by=sender, expires_at=expires_at)
-        log.record(request, Activity.Act.INVITED, user, f"Sent {user} a link to set a password.")
+        log.record(request, log.Act.INVITED, user, f"Sent {user} a link to set a password.")
     key = links.make(links.Purpose.SET_PASSWORD, {"secret": secret}, bound_to=user)
     is_sent = mails.send_link(request, user.email, "invitation", links.Purpose.SET_PASSWORD, key)
     if not is_sent:
@@ -79,7 +78,7 @@ def use(request: HttpRequest, key: str, password_hash: str) -> bool:
         others = f" Anyone signed in at {' or '.join(found)} can sign in as you." if found else ""
         mails.notify(user, f"The password was set with a link.{others}")
         sender = f"that {invitation.sent_by} had sent" if invitation else "that was asked for on the page of sign-in"
-        log.record(request, Activity.Act.PASSWORD_CHANGED, user, f"Set the password with a link {sender}.")
+        log.record(request, log.Act.PASSWORD_CHANGED, user, f"Set the password with a link {sender}.")
     return True
 
 
@@ -89,5 +88,5 @@ def revoke(request: HttpRequest, chosen: QuerySet[PasswordLink]) -> int:
         revoked = list(find_open().filter(pk__in=chosen.values("pk")).select_for_update(of=("self",)).select_related("user"))
         PasswordLink.objects.filter(pk__in=[link.pk for link in revoked]).update(revoked_at=pool.database_time())
         for link in revoked:
-            log.record(request, Activity.Act.INVITATION_REVOKED, link.user, f"Revoked the link for {link.user}.")
+            log.record(request, log.Act.INVITATION_REVOKED, link.user, f"Revoked the link for {link.user}.")
     return len(revoked)

@@ -16,7 +16,6 @@ from django.utils.deprecation import MiddlewareMixin
 from billing.models import User
 from billing.sign_in import mails
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.web.page_middleware import asks_who
 
 _FACTORS = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]  # recovery codes only stand in for them
@@ -62,15 +61,15 @@ def remove_all(user: User, *, since: datetime | None = None) -> int:
 @receiver(post_save, sender=Authenticator)
 def _record_added(instance: Authenticator, created: bool, **kwargs: Any) -> None:
     if created:
-        _record(instance, Activity.Act.ADDED, f"Added {_WORDS[instance.type]} for signing in.")
+        _record(instance, log.Act.ADDED, f"Added {_WORDS[instance.type]} for signing in.")
 
 
 @receiver(post_delete, sender=Authenticator)
 def _record_removed(instance: Authenticator, **kwargs: Any) -> None:
-    _record(instance, Activity.Act.DELETED, f"Removed {_WORDS[instance.type]} for signing in.")
+    _record(instance, log.Act.DELETED, f"Removed {_WORDS[instance.type]} for signing in.")
 
 
-def _record(authenticator: Authenticator, act: Activity.Act, summary: str) -> None:
+def _record(authenticator: Authenticator, act: log.Act, summary: str) -> None:
     """Record what was done to the user. The views run in a transaction; so do a deleted user's rows."""
     log.record(context.request, act, authenticator.user, summary)
     mails.notify(authenticator.user, summary)

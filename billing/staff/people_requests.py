@@ -24,7 +24,6 @@ from billing.models import Account, AccountAct, Membership, OwnerRequest, Role, 
 from billing.sign_in import mails, second_factor
 from billing.staff import approvals
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.cells import directory
 from gateway_project.db import everywhere
 from gateway_project.web import hosts
@@ -48,7 +47,7 @@ def ask_for_owner(request: HttpRequest, user: User, account: Account, staff: Use
     terms = {"requested_by": staff, "reason": "Added in the admin.", "seen": _state_of_ownership(user, account)}
     asked, is_new = OwnerRequest.objects.get_or_create(account=account, user=user, decision="", defaults=terms)
     if is_new:
-        log.record(request, Activity.Act.OWNER_REQUESTED, account, f"Asked for a {asked.what}.")
+        log.record(request, log.Act.OWNER_REQUESTED, account, f"Asked for a {asked.what}.")
         page = hosts.mailed_page("support-requests", "Requests of our support")
         change = f"Support staff want to make {user} an owner of the account. You can withdraw that: {page}"
         notices.tell_owners(account, change, but=user)
@@ -97,7 +96,7 @@ def ask_for_removal(
     asked, is_new = SecondFactorRequest.objects.get_or_create(user=user, decision="", defaults=terms)
     if is_new:
         summary = f"Asked for a {asked.what}."
-        log.record(request, Activity.Act.SECOND_FACTOR_REQUESTED, user, summary, account_id=account.pk, **notes)
+        log.record(request, log.Act.SECOND_FACTOR_REQUESTED, user, summary, account_id=account.pk, **notes)
         _tell(asked, "Support was asked to remove two-factor authentication. A second member of staff must approve it.")
     return asked, is_new
 
@@ -172,7 +171,7 @@ def withdraw(request: HttpRequest, id: UUID) -> HttpResponse:
             approvals.decide(locked, approvals.Decision.DECLINED, person, decision_reason=reason)
             summary = f"Withdrew the {asked.what} that support asked for."
             details: dict[str, Any] = {"account_id": asked.account_id, "ticket": asked.ticket, "is_defence": True}
-            log.record(request, Activity.Act.CREDIT_DECLINED, asked.target, summary, **details)
+            log.record(request, log.Act.CREDIT_DECLINED, asked.target, summary, **details)
             approvals.tell_requester(locked, f"It is declined. {reason}")
     except approvals.ApprovalRefused as refusal:
         messages.error(request, str(refusal))

@@ -17,7 +17,6 @@ from completions.usage import figures
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import compact_json, csv_text, dollars, timestamps
 from gateway_project.web import downloads
@@ -49,7 +48,7 @@ def respond(
     file = {"filename": filename, "content_type": "text/csv", "downloader": f"user {request.user.pk}"}
     response = downloads.respond(lines, **file, subject="the account's books")
     with transaction.atomic():
-        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, **details)
+        log.record(request, log.Act.USAGE_EXPORTED, account, summary, **details)
     return response
 
 

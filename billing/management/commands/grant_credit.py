@@ -8,7 +8,6 @@ from billing.ledger import writer
 from billing.management import arguments
 from gateway_project import identifiers
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.operator_command import OperatorCommand
 from gateway_project.text import dollars
 
@@ -39,8 +38,7 @@ class Command(OperatorCommand):
                 if booked.is_new:
                     text = f"Credited {dollars.format_usd(booked.entry.amount_nanos)}, entry {booked.entry.pk}."
                     after = {"entry": str(booked.entry.pk), "amountInCents": cents}
-                    act = Activity.Act.CREDITED
-                    log.record(None, act, account, text, account_id=account.pk, after=after, reason=reason)
+                    log.record(None, log.Act.CREDITED, account, text, after=after, reason=reason)
         except writer.ReferenceReused as error:
             raise CommandError(f"--reference: {error}.") from None
         except DataError:

@@ -10,7 +10,6 @@ from completions.catalog import rules
 from completions.management import arguments
 from completions.models import Provider
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import cell
 from gateway_project.operator_command import OperatorCommand, operator
 
@@ -66,7 +65,7 @@ def _store(provider: Provider, key: str) -> None:
     provider.refused_key, provider.key_refused_at, provider.key_refusal = "", None, ""
     provider.save(update_fields=["sealed_api_key", "refused_key", "key_refused_at", "key_refusal"])
     what = "Stored an API key" if key else "Deleted the stored API key"
-    log.record(None, Activity.Act.CHANGED, provider, f"{what}, as {operator()}.")
+    log.record(None, log.Act.CHANGED, provider, f"{what}, as {operator()}.")
 
 
 def _sentence(provider: Provider) -> str:
