@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -16,12 +16,12 @@ from billing import money, staff_permissions
 from billing.accounts import lifecycle
 from billing.desk import search
 from billing.desk.pages import AccountActPages, possible_acts_on_entry
-from billing.ledger import statement, writer
-from billing.models import Account, CreditRequest, Hold, LedgerEntry, ManualEntry, SignInLimit
+from billing.ledger import statement
+from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
 from billing.sign_in import limits
-from billing.staff import approval_admin, approvals, support_credit, unblocking
-from billing.staff.forms import AccountForm, SupportCreditForm
+from billing.staff import approval_admin, unblocking  # noqa: F401  registers what waits for approval
+from billing.staff.forms import AccountForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation
 from billing.staff_permissions import staff_of
 from gateway_project.activity import admin_pages, keyset, list_values
@@ -47,10 +47,9 @@ class ActiveMemberFilter(admin.SimpleListFilter):
 
 @admin.register(Account)
 class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, admin_pages.RecordedAdmin):
-    """Find an account by a member's email address, see its balance and entries, issue credit."""
+    """Find an account by a member's email address, see its balance and entries, act on it."""
 
     change_form_template = "admin/billing/account/change_form.html"
-    own_pages = {"<path:object_id>/credit/": "credit"}
     list_display = ("name", "balance", "held", "is_active", "created")
     amounts = ("balance_nanos", "held_nanos")
     list_filter = ("is_active", ActiveMemberFilter)
@@ -103,58 +102,11 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, admi
             extra_context = {
                 **(extra_context or {}),
                 "acts": self.possible_acts(request, account),
-                "may_credit": self._may_credit(request, account),
                 "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
                 "funds": statement.show_funds(account),
                 "sections": panels.read_sections(request, account),
             }
         return super().change_view(request, object_id, form_url, extra_context)
-
-    # --- Issue credit ---------------------------------------------------------------------------------------------
-
-    def credit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Issue a SUPPORT_CREDIT. A form that is sent twice credits once."""
-        account = self.object_for(request, object_id, "billing.issue_support_credit")
-        if not self._may_credit(request, account):
-            raise PermissionDenied("You are a member of this account, so a colleague must credit it.")
-        form = SupportCreditForm(account, staff_of(request), request.POST if request.method == "POST" else None)
-        if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
-            return self.back_to(account)
-        waiting = (
-            approvals.waiting(CreditRequest).filter(account=account).select_related("account", "requested_by").order_by("pk")
-        )
-        context = {"form": form, "balance": dollars.format_usd(account.balance_nanos), "waiting": waiting}
-        return self.show_action(request, "admin/billing/account/credit.html", "Issue credit", account, **context)
-
-    def _may_credit(self, request: HttpRequest, account: Account) -> bool:
-        may_credit = request.user.has_perm("billing.issue_support_credit")
-        return may_credit and staff_permissions.may_credit(staff_of(request), account)
-
-    def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
-        """Issue the credit, or ask for it if it needs approval. Return False if the form has an error."""
-        with transaction.atomic():
-            outcome = form.issue()
-            if isinstance(outcome, support_credit.RequestedCredit):
-                approval_admin.record_credit_request(self, request, outcome)
-            elif outcome is not None:
-                self._record_credit(request, account, outcome, form.cleaned_data["ticket"])
-        return outcome is not None
-
-    def _record_credit(self, request: HttpRequest, account: Account, booked: writer.BookedEntry, ticket: str) -> None:
-        entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
-        if not booked.is_new:
-            messages.warning(request, f"This credit of {amount} was already booked. Nothing was added.")
-            return
-        self.record(
-            request,
-            Activity.Act.CREDITED,
-            account,
-            f"Credited {amount}, entry {entry.pk}.",
-            after={"entry": str(entry.pk), "amountInCents": money.floor_cents(entry.amount_nanos)},
-            reason=entry.metadata["reason"],
-            ticket=ticket,
-        )
-        messages.success(request, f"{amount} credited. The balance is {dollars.format_usd(entry.balance_after_nanos)}.")
 
 
 @admin.register(LedgerEntry)

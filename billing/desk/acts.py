@@ -37,6 +37,10 @@ class StaffAct(ReasonForm):
     template: ClassVar[str] = "admin/billing/account/act.html"
     subject: Account
 
+    def __init__(self, account: Account, staff: User, *args: Any, **kwargs: Any) -> None:
+        self.staff = staff
+        super().__init__(account, *args, **kwargs)
+
     @classmethod
     def is_possible(cls, account: Account) -> bool:
         return True
@@ -51,7 +55,7 @@ class StaffAct(ReasonForm):
         """Return what the form's page shows beside it, as plain values."""
         return {}
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         """Act by the valid form. Raises ReferenceReused."""
         raise NotImplementedError
 
@@ -99,7 +103,7 @@ class Close(StaffAct):
             raise forms.ValidationError("The account is already closed.")
         return super().clean()
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         self.close_account()
         self.record(request, log.Act.CLOSED, "Closed the account.")
         return "The account is closed. Requests with its keys are now refused."
@@ -124,7 +128,7 @@ class Reopen(StaffAct):
         self.require_no_refund_under_way()
         return super().clean()
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         lifecycle.set_active(self.subject, is_active=True)
         if closing := lifecycle.find_open_closing(self.subject):
             closing.undone_at = pool.database_time()
@@ -151,21 +155,21 @@ class HandOver(StaffAct):
         super().__init__(account, *args, **kwargs)
         field = self.fields["group"]
         assert isinstance(field, forms.ModelChoiceField)
-        staff = staff_permissions.staff_with("billing.view_account")
-        field.queryset = Group.objects.filter(user__in=staff).distinct().order_by("name")
+        colleagues = staff_permissions.staff_with("billing.view_account")
+        field.queryset = Group.objects.filter(user__in=colleagues).distinct().order_by("name")
         self.fields["ticket"].required = True
         self.fields["reason"].help_text = "What is left to do. It goes into the email and the activity log."
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         group, account = self.cleaned_data["group"], self.subject
-        colleagues = staff_permissions.staff_with("billing.view_account").filter(groups=group).exclude(pk=staff.pk)
+        colleagues = staff_permissions.staff_with("billing.view_account").filter(groups=group).exclude(pk=self.staff.pk)
         to = sorted(colleagues.values_list("email", flat=True))
         summary = f"Handed ticket {self.notes['ticket']} over to {group}."
         self.record(request, log.Act.HANDED_OVER, summary, after={"group": group.name})
         if not settings.SENDS_MAIL or not to:
             return f"Handed over to {group}. No email was sent: tell them."
         link = f"{hosts.mailed_base_url(request)}{reverse('admin:billing_account_change', args=[account.pk])}"
-        facts = {"account": str(account), "by": staff.email, "link": link, **self.notes}
+        facts = {"account": str(account), "by": self.staff.email, "link": link, **self.notes}
         for email in to:
             transaction.on_commit(partial(mails.send, email, "handed_over", **facts))
         return f"Handed over to {group}: {', '.join(to)}."

@@ -1,10 +1,13 @@
-"""Acts of staff that move money of an account: a payment by bank transfer, and what is taken back of credits."""
+"""Acts of staff that move money of an account: credits, and what is taken back of them."""
 
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 
 from billing import money
 from billing.desk.acts import StaffAct
@@ -12,7 +15,7 @@ from billing.forms import DollarsField
 from billing.ledger import credits, statement, writer
 from billing.models import Account, CreditRequest, Hold, LedgerEntry, User
 from billing.staff import approvals, support_credit
-from gateway_project.activity.models import Activity
+from gateway_project.activity import log
 from gateway_project.db import everywhere
 from gateway_project.text import dollars
 
@@ -20,7 +23,71 @@ _READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
 
 
-class BookPurchase(StaffAct):
+class _Credit(StaffAct):
+    """Credits the account, or asks a colleague to approve that."""
+
+    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX)
+
+    def clean_amount(self) -> int:
+        cents: int = self.cleaned_data["amount"]
+        if self.subject.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
+            raise forms.ValidationError("The balance would be larger than the ledger can store.")
+        return cents
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        return {"amount_cents": self.cleaned_data["amount"], "reference": self.cleaned_data["token"], **self.notes}
+
+    def record_request(self, request: HttpRequest, asked: CreditRequest, **values: str) -> str:
+        """Record that it was asked for, and return what happens next."""
+        after = {"request": str(asked.pk), "amountInCents": asked.amount_cents, **values}
+        self.record(request, log.Act.CREDIT_REQUESTED, f"Asked for a {asked.what}.", after=after)
+        page = reverse("admin:billing_creditrequest_change", args=[asked.pk])
+        text = '<a href="{}">A {}</a> waits for approval. Nothing is booked until a colleague approves it.'
+        return format_html(text, page, asked.what)
+
+
+class SupportCredit(_Credit):
+    """Issues a SUPPORT_CREDIT, or asks for it if it needs approval."""
+
+    name = "credit"
+    title = submit = "Issue credit"
+    permission = "billing.issue_support_credit"
+    explanation = "The credit is booked as a SUPPORT_CREDIT in your name. You cannot undo this here."
+    template = "admin/billing/account/credit.html"
+    field_order = ("amount", "reason", "ticket")
+
+    def __init__(self, account: Account, staff: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(account, staff, *args, **kwargs)
+        left_cents = max(support_credit.left_today_cents(staff), 0)
+        self.fields["amount"].help_text = (
+            f"For example, 5 or 12.50. Up to {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time."
+            f" You have {dollars.format_cents(left_cents)} of your"
+            f" {dollars.format_cents(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC."
+            f" Above {dollars.format_cents(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must"
+            " approve."
+        )
+        self.fields["reason"].help_text = f"Why this credit is due. {_READ_BY_OWNERS}"
+        self.fields["ticket"].help_text = "The ticket, if there is one. Only staff see it."
+
+    def context(self) -> dict[str, Any]:
+        waiting = approvals.waiting(CreditRequest).filter(account=self.subject)
+        return {"waiting": waiting.select_related("account", "requested_by").order_by("pk")}
+
+    def perform(self, request: HttpRequest) -> str:
+        try:
+            issued = support_credit.issue(self.subject, self.staff, **self.terms)
+        except approvals.ApprovalRefused as refusal:
+            raise forms.ValidationError({"amount": str(refusal)}) from None
+        if isinstance(issued, CreditRequest):
+            return self.record_request(request, issued)
+        amount = dollars.format_usd(issued.amount_nanos)
+        after = {"entry": str(issued.pk), "amountInCents": money.floor_cents(issued.amount_nanos)}
+        self.record(request, log.Act.CREDITED, f"Credited {amount}, entry {issued.pk}.", after=after)
+        return f"{amount} credited. The balance is {dollars.format_usd(issued.balance_after_nanos)}."
+
+
+class BookPurchase(_Credit):
     """Asks that a payment which came by bank transfer be booked: a colleague approves it."""
 
     name = "purchase"
@@ -29,21 +96,12 @@ class BookPurchase(StaffAct):
     explanation = "Books a payment received by bank transfer, in your name, after a colleague approves it."
     submit = "Request approval"
 
-    amount = DollarsField(
-        label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, help_text="The amount received."
-    )
     payment_id = forms.RegexField(
         _PAYMENT_ID,
         label="Payment ID",
         help_text=f"The bank's ID of the transfer, without spaces. A payment is booked once. {_READ_BY_OWNERS}",
     )
     field_order = ("amount", "payment_id")
-
-    def clean_amount(self) -> int:
-        cents: int = self.cleaned_data["amount"]
-        if self.subject.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
-            raise forms.ValidationError("The balance would be larger than the ledger can store.")
-        return cents
 
     def clean_payment_id(self) -> str:
         payment_id: str = self.cleaned_data["payment_id"]
@@ -57,18 +115,10 @@ class BookPurchase(StaffAct):
             raise forms.ValidationError(f"This payment is already waiting for approval: {asked}.")
         return payment_id
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
-        asked = support_credit.ask_for_purchase(
-            self.subject,
-            staff,
-            payment_id=self.cleaned_data["payment_id"],
-            reference=self.cleaned_data["token"],
-            amount_cents=self.cleaned_data["amount"],
-            **self.notes,
-        )
-        after = {"request": str(asked.pk), "amountInCents": asked.amount_cents, "payment": asked.payment_id}
-        self.record(request, Activity.Act.CREDIT_REQUESTED, f"Asked for a {asked.what}.", after=after)
-        return f"A {asked.what} waits for approval. Nothing is booked until a colleague approves it."
+    def perform(self, request: HttpRequest) -> str:
+        payment_id = self.cleaned_data["payment_id"]
+        asked = support_credit.ask_for_purchase(self.subject, self.staff, payment_id=payment_id, **self.terms)
+        return self.record_request(request, asked, payment=payment_id)
 
 
 def _find_in_cells(rows: QuerySet[Any]) -> Any:
@@ -89,9 +139,9 @@ class _TakeBack(StaffAct):
     )
     field_order: tuple[str, ...] = ("amount", "overdraws")
 
-    def __init__(self, account: Account, credit: credits.Credit, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, account: Account, staff: User, credit: credits.Credit, *args: Any) -> None:
         self.credit = credit
-        super().__init__(account, *args, **kwargs)
+        super().__init__(account, staff, *args)
         self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
         most, unused = dollars.format_usd(credit.left_nanos), dollars.format_usd(credit.unused_nanos)
         self.fields["amount"].help_text = f"At most {most}, which is left of this credit. {unused} of it is not used."
@@ -117,7 +167,7 @@ class _TakeBack(StaffAct):
             self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Select this to allow it.")
         return cleaned
 
-    def record_entry(self, request: HttpRequest, act: Activity.Act, entry: LedgerEntry, summary: str) -> None:
+    def record_entry(self, request: HttpRequest, act: log.Act, entry: LedgerEntry, summary: str) -> None:
         after = {"entry": str(entry.pk), "amountInDollars": dollars.format_plain(entry.amount_nanos)}
         self.record(request, act, summary, after=after)
 
@@ -136,11 +186,11 @@ class Correct(_TakeBack):
             raise forms.ValidationError("This credit was already corrected. You can correct a credit once.")
         return super().clean()
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         nanos, reason, corrected = self.cleaned_data["amount"], self.notes["reason"], self.credit.entry
-        entry = writer.correct_credit(self.subject, corrected, amount_nanos=nanos, reason=reason, issued_by=staff).entry
+        entry = writer.correct_credit(self.subject, corrected, amount_nanos=nanos, reason=reason, issued_by=self.staff).entry
         summary = f"Took {dollars.format_usd(nanos)} back of entry {corrected.pk}, as a correction."
-        self.record_entry(request, Activity.Act.CORRECTED, entry, summary)
+        self.record_entry(request, log.Act.CORRECTED, entry, summary)
         return f"{dollars.format_usd(nanos)} is taken back. {_balance(self.subject)}"
 
 
@@ -166,12 +216,12 @@ class Refund(_TakeBack):
             raise forms.ValidationError(f"This refund is already booked: entry {booked.pk}.")
         return refund_id
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         nanos, reference, refunded = self.cleaned_data["amount"], self.cleaned_data["refund_id"], self.credit.entry
         terms = {"amount_nanos": nanos, "reference": reference, "reason": self.notes["reason"]}
-        entry = writer.refund_credit(self.subject, refunded, issued_by=staff, **terms).entry
+        entry = writer.refund_credit(self.subject, refunded, issued_by=self.staff, **terms).entry
         summary = f"Booked a refund of {dollars.format_usd(nanos)} of entry {refunded.pk}, {reference}."
-        self.record_entry(request, Activity.Act.REFUNDED, entry, summary)
+        self.record_entry(request, log.Act.REFUNDED, entry, summary)
         return f"The refund of {dollars.format_usd(nanos)} is booked. {_balance(self.subject)}"
 
 
@@ -242,7 +292,7 @@ class CloseWithRefund(StaffAct):
             )
         return super().clean()
 
-    def perform(self, request: HttpRequest, staff: User) -> str:
+    def perform(self, request: HttpRequest) -> str:
         entries = [
             writer.refund_credit(
                 self.subject,
@@ -250,7 +300,7 @@ class CloseWithRefund(StaffAct):
                 amount_nanos=money.nanos(credit.unused_cents),
                 reference=f"closing:{self.cleaned_data['token']}:{credit.entry.seq}",
                 reason=self.notes["reason"],
-                issued_by=staff,
+                issued_by=self.staff,
             ).entry
             for credit in self.payouts
         ]
@@ -258,7 +308,7 @@ class CloseWithRefund(StaffAct):
         total, sum_nanos = dollars.format_cents(self.sum_cents), money.nanos(self.sum_cents)
         after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(sum_nanos)}
         summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
-        self.record(request, Activity.Act.CLOSED, summary, after=after)
+        self.record(request, log.Act.CLOSED, summary, after=after)
         return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(self.subject)}"
 
 

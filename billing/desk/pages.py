@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from billing import locks, staff_permissions
 from billing.desk.acts import Close, HandOver, Reopen, StaffAct
-from billing.desk.money_acts import BookPurchase, CloseWithRefund, Correct, Refund
+from billing.desk.money_acts import BookPurchase, CloseWithRefund, Correct, Refund, SupportCredit
 from billing.ledger import credits, writer
 from billing.models import Account, LedgerEntry, User
 from billing.sign_in import password_links, second_factor
@@ -26,7 +26,7 @@ from gateway_project.desk.forms import ReasonForm, SeenForm, act_once
 from gateway_project.text import dollars
 
 _OWN_ACCOUNT = "You are a member of this account, so a colleague must do this."
-OF_ACCOUNTS: list[type[StaffAct]] = [BookPurchase, HandOver, Close, Reopen, CloseWithRefund]
+OF_ACCOUNTS: list[type[StaffAct]] = [SupportCredit, BookPurchase, HandOver, Close, Reopen, CloseWithRefund]
 OF_CREDITS: list[type[StaffAct]] = [Correct, Refund]
 
 
@@ -75,14 +75,14 @@ class AccountActPages(RecordedAdmin):
             raise PermissionDenied(_OWN_ACCOUNT)
         staff = staff_of(request)
         if request.method != "POST":
-            return self._show(request, _form(act, account, entry_id))
+            return self._show(request, _form(act, account, staff, entry_id))
         with transaction.atomic():
             locks.lock_users([staff.pk])
             account = locks.lock_account(account_id)
             if not act.may(request, account):  # the staff may have become a member meanwhile
                 raise PermissionDenied(_OWN_ACCOUNT)
-            form = _form(act, account, entry_id, request.POST)
-            is_done = act_once(request, form, lambda: _perform(form, request, staff))
+            form = _form(act, account, staff, entry_id, request.POST)
+            is_done = act_once(request, form, lambda: _perform(form, request))
         return self.back_to(account) if is_done else self._show(request, form)
 
     def _show(self, request: HttpRequest, form: StaffAct) -> HttpResponse:
@@ -144,18 +144,18 @@ class AccountActPages(RecordedAdmin):
         return True
 
 
-def _form(act: type[StaffAct], account: Account, entry_id: UUID | None, *data: Any) -> StaffAct:
+def _form(act: type[StaffAct], account: Account, staff: User, entry_id: UUID | None, *data: Any) -> StaffAct:
     """Make the form. Raises Http404 if it is of a credit that the account does not have, or cannot be refunded."""
     if entry_id is None:
-        return act(account, *data)
+        return act(account, staff, *data)
     credit = credits.find_credit(account, entry_id)
     if credit is None or (act is Refund and not credit.is_purchase):
         raise Http404
-    return act(account, credit, *data)
+    return act(account, staff, credit, *data)
 
 
-def _perform(form: StaffAct, request: HttpRequest, staff: User) -> str:
+def _perform(form: StaffAct, request: HttpRequest) -> str:
     try:
-        return form.perform(request, staff)
+        return form.perform(request)
     except writer.ReferenceReused as error:  # for another account, at the same moment
         raise ValidationError("It was booked in the meantime. See the ledger.") from error

@@ -152,11 +152,6 @@ def grant_trial_credit(account_id: UUID, *, amount_cents: int, person: str) -> B
         return _book(account, LedgerEntry.Type.SUPPORT_CREDIT, nanos, f"trial:{person}", metadata)
 
 
-def is_support_credit_booked(reference: str) -> bool:
-    """Say whether ``grant_support_credit`` would return an entry that is there already."""
-    return LedgerEntry.objects.filter(reference=f"support:{reference}").exists()
-
-
 def _book(
     account: Account,
     type: LedgerEntry.Type,

@@ -6,15 +6,13 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils.html import format_html
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
 from billing.staff import approvals, forms, people_requests, support_credit
 from billing.staff_permissions import staff_of
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity import log
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.list_values import column
-from gateway_project.activity.models import Activity
 from gateway_project.text import dollars
 
 
@@ -47,7 +45,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
         """Return why ``by`` cannot approve it, or ''."""
         raise NotImplementedError
 
-    def approve(self, request: HttpRequest, asked: Any, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+    def approve(self, request: HttpRequest, asked: Any, by: User) -> tuple[log.Act, dict[str, Any], str]:
         """Do what is asked for. Return the act, its values and what came of it, in words. Raises ApprovalRefused."""
         raise NotImplementedError
 
@@ -109,7 +107,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
                 approvals.decide(locked, approvals.Decision.DECLINED, staff_of(request), decision_reason=reason)
                 text = f"Declined the {asked.what} that {asked.requested_by} asked for."
                 details = {"reason": reason, "ticket": asked.ticket}
-                self.record(request, Activity.Act.CREDIT_DECLINED, asked.target, text, **details)
+                self.record(request, log.Act.CREDIT_DECLINED, asked.target, text, **details)
                 if asked.requested_by != request.user:
                     approvals.tell_requester(asked, f"It is declined. The reason: {reason}")
         except approvals.ApprovalRefused as refusal:
@@ -118,32 +116,14 @@ class WaitingActAdmin(ReadOnlyAdmin):
             messages.success(request, f"The {asked.what} is declined. Nothing was {self.approved_as}.")
 
 
-_BOOKED = "booked"
 _DECISION = ("state", "decided_by", "decided_at", "decision_reason")
-
-
-def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: support_credit.RequestedCredit) -> None:
-    """Record the request for a credit, and tell its author what happens next. Call it in the transaction of the request."""
-    found = asked.request
-    if asked.is_new:
-        after = {"request": str(found.pk), "amountInCents": found.amount_cents}
-        details = {"after": after, "reason": found.reason, "ticket": found.ticket}
-        page.record(request, Activity.Act.CREDIT_REQUESTED, found.account, f"Asked for a {found.what}.", **details)
-        messages.success(request, format_html("{} Nothing is credited until a colleague approves it.", _linked(found)))
-    else:
-        messages.warning(request, format_html("{} Nothing was added.", _linked(found)))
-
-
-def _linked(asked: CreditRequest) -> str:
-    address = reverse("admin:billing_creditrequest_change", args=[asked.pk])
-    return format_html('<a href="{}">A {}</a> {}.', address, asked.what, approvals.describe_state(asked, _BOOKED))
 
 
 @admin.register(CreditRequest)
 class CreditRequestAdmin(WaitingActAdmin):
     approve_permission = "billing.approve_support_credit"
     approve_template = "admin/billing/creditrequest/approve.html"
-    approved_as = _BOOKED
+    approved_as = "booked"
     list_display = ("requested_at", "account", "amount", "kind", "reason", "ticket", "requested_by", "state")
     search_fields = ("requested_by__email__exact", "account__name", "ticket__exact", "payment_id__exact")
     search_help_text = "Requester's email address, account name, ticket, or the bank's ID of a payment."
@@ -157,10 +137,10 @@ class CreditRequestAdmin(WaitingActAdmin):
     def facts(self, asked: CreditRequest) -> dict[str, str]:
         return {"amount": self.amount(asked), "balance": dollars.format_usd(asked.account.balance_nanos)}
 
-    def approve(self, request: HttpRequest, asked: CreditRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+    def approve(self, request: HttpRequest, asked: CreditRequest, by: User) -> tuple[log.Act, dict[str, Any], str]:
         entry = support_credit.approve(asked.pk, by=by).entry
         is_support = asked.kind == CreditRequest.Kind.SUPPORT_CREDIT
-        act = Activity.Act.CREDITED if is_support else Activity.Act.PURCHASED
+        act = log.Act.CREDITED if is_support else log.Act.PURCHASED
         values = {"entry": str(entry.pk), "amountInCents": asked.amount_cents}
         return act, values, f"The balance is {dollars.format_usd(entry.balance_after_nanos)}."
 
@@ -176,9 +156,9 @@ class OwnerRequestAdmin(WaitingActAdmin):
     fields = ("account", "user", "reason", "ticket", "requested_by", "requested_at", *_DECISION)
     refusal = staticmethod(people_requests.owner_refusal)
 
-    def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+    def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[log.Act, dict[str, Any], str]:
         membership = people_requests.approve_owner(asked.pk, by=by)
-        return Activity.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."
+        return log.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."
 
 
 @admin.register(SecondFactorRequest)
@@ -192,6 +172,6 @@ class SecondFactorRequestAdmin(WaitingActAdmin):
     fields = ("user", "account", "reason", "ticket", "requested_by", "requested_at", *_DECISION)
     refusal = staticmethod(people_requests.removal_refusal)
 
-    def approve(self, request: HttpRequest, asked: SecondFactorRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+    def approve(self, request: HttpRequest, asked: SecondFactorRequest, by: User) -> tuple[log.Act, dict[str, Any], str]:
         removed = people_requests.approve_removal(asked.pk, by=by)
-        return Activity.Act.SECOND_FACTOR_REMOVED, {"removed": removed}, f"{asked.user} signs in with the password alone."
+        return log.Act.SECOND_FACTOR_REMOVED, {"removed": removed}, f"{asked.user} signs in with the password alone."

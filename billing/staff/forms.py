@@ -1,69 +1,16 @@
-"""Forms of the support pages: support credits, users, accounts and memberships."""
+"""Forms of the support pages: declined requests, users, accounts and memberships."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.forms import UserChangeForm
 from django.http import HttpRequest
 
-from billing import email_addresses, locks, money, staff_permissions
-from billing.forms import DollarsField
-from billing.ledger import writer
+from billing import email_addresses, locks, staff_permissions
 from billing.models import Account, Membership, User
-from billing.staff import approvals, people_requests, support_credit
-from gateway_project import identifiers
-from gateway_project.text import dollars
-
-
-class SupportCreditForm(forms.Form):
-    """A SUPPORT_CREDIT. The reference is made with the form, so a form that is sent twice credits once."""
-
-    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX)
-    reason = forms.CharField(
-        max_length=500,
-        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
-        help_text="Why this credit is due. Members of the account see it on their statement.",
-    )
-    ticket = forms.CharField(max_length=100, required=False, help_text="The ticket, if there is one. Only staff see it.")
-    reference = forms.RegexField(r"^[0-9A-Za-z]{22}$", initial=identifiers.short_uuid7, widget=forms.HiddenInput)
-
-    def __init__(self, account: Account, issuer: User, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.account, self.issuer = account, issuer
-        left_cents = max(support_credit.left_today_cents(issuer), 0)
-        self.fields["amount"].help_text = (
-            f"For example, 5 or 12.50. Up to {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time."
-            f" You have {dollars.format_cents(left_cents)} of your"
-            f" {dollars.format_cents(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC."
-            f" Above {dollars.format_cents(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must"
-            " approve."
-        )
-
-    def clean_amount(self) -> int:
-        cents: int = self.cleaned_data["amount"]
-        if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
-            raise forms.ValidationError("The balance would be larger than the ledger can store.")
-        return cents
-
-    def issue(self) -> writer.BookedEntry | support_credit.RequestedCredit | None:
-        """Book the credit or ask for it. Return None, with an error on the form, if it is refused or used the form twice."""
-        try:
-            return support_credit.issue(
-                self.account.pk,
-                amount_cents=self.cleaned_data["amount"],
-                reason=self.cleaned_data["reason"],
-                ticket=self.cleaned_data["ticket"],
-                reference=self.cleaned_data["reference"],
-                issued_by=self.issuer,
-            )
-        except approvals.ApprovalRefused as refusal:
-            self.add_error("amount", str(refusal))
-        except writer.ReferenceReused:
-            self.add_error(None, "This form was already used for another credit. Open a new form to issue another.")
-        return None
+from billing.staff import people_requests
 
 
 class DeclineForm(forms.Form):

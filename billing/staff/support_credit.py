@@ -6,7 +6,6 @@ superusers, too. A payment by bank transfer has no caps and always needs approva
 the bank account. The operator's command ``manage.py grant_credit`` has no limits: whoever runs it could write to the database.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import Any
 from uuid import UUID
@@ -15,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet, Sum
 
-from billing import locks, money, staff_permissions
+from billing import money, staff_permissions
 from billing.ledger import writer
 from billing.models import Account, CreditRequest, LedgerEntry, User
 from billing.staff import approvals
@@ -27,42 +26,20 @@ from gateway_project.text import dollars
 Kind = CreditRequest.Kind
 
 
-@dataclass(frozen=True)
-class RequestedCredit:
-    """A credit that waits for approval or did, and whether this call asked for it (``is_new``) or found it."""
+def issue(account: Account, issuer: User, *, amount_cents: int, reference: str, **notes: str) -> LedgerEntry | CreditRequest:
+    """Credit the account, or ask for it if it needs approval. ``notes`` are the reason and the ticket.
 
-    request: CreditRequest
-    is_new: bool
-
-
-def issue(
-    account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User, ticket: str = ""
-) -> writer.BookedEntry | RequestedCredit:
-    """Credit the account once for ``reference``, or ask for it once if it needs approval.
-
-    Runs under a lock of the issuer: concurrent credits cannot exceed a cap together. Raises ApprovalRefused, ReferenceReused.
+    The issuer and the account are locked: concurrent credits cannot exceed a cap together. Raises ApprovalRefused,
+    ReferenceReused.
     """
-    with transaction.atomic():
-        locks.lock_users([issued_by.pk])
-        if asked := CreditRequest.objects.filter(reference=reference).first():
-            return RequestedCredit(_require_same(asked, account_id, amount_cents, issued_by), is_new=False)
-        if not writer.is_support_credit_booked(reference):
-            account = locks.lock_account(account_id)
-            _require_allowed(account, amount_cents, issued_by)
-            if _needs_approval(account, amount_cents, issued_by):
-                terms: dict[str, Any] = {"amount_cents": amount_cents, "reason": reason, "ticket": ticket}
-                terms |= {"account": account, "requested_by": issued_by, "seen": _state(account)}
-                asked, is_new = CreditRequest.objects.get_or_create(reference=reference, defaults=terms)
-                return RequestedCredit(_require_same(asked, account_id, amount_cents, issued_by), is_new)
-        return writer.grant_support_credit(
-            account_id, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issued_by
-        )
-
-
-def _require_same(asked: CreditRequest, account_id: UUID, amount_cents: int, requester: User) -> CreditRequest:
-    if (asked.account_id, asked.amount_cents, asked.requested_by_id) != (account_id, amount_cents, requester.pk):
-        raise writer.ReferenceReused(f"{asked.reference} already asks for something else")
-    return asked
+    _require_allowed(account, amount_cents, issuer)
+    if _needs_approval(account, amount_cents, issuer):
+        terms: dict[str, Any] = {"amount_cents": amount_cents, "reference": reference, **notes}
+        return CreditRequest.objects.create(account=account, requested_by=issuer, seen=_state(account), **terms)
+    reason = notes["reason"]
+    return writer.grant_support_credit(
+        account.pk, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issuer
+    ).entry
 
 
 def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:

@@ -41,11 +41,12 @@ def make_rows() -> dict[str, Any]:
     alice, bob = factories.make_account("Alice", owner=alices_user), factories.make_account("Bob", owner=bobs_user)
     call_command("grant_credit", "alice@example.org", "500", "--reason", "sorry", "--reference", "by command", "--json")
     use(alice)
-    given: dict[str, Any] = {"amount_cents": 100, "reason": "sorry", "issued_by": staff}
-    support_credit.issue(alice.pk, **given, reference="by staff")
-    asked = support_credit.issue(alice.pk, **{**given, "amount_cents": 20_000}, reference="approved")
-    assert isinstance(asked, support_credit.RequestedCredit)
-    support_credit.approve(asked.request.pk, by=lead)
+    with transaction.atomic():
+        locks.lock_users([staff.pk])
+        locked = locks.lock_account(alice.pk)
+        support_credit.issue(locked, staff, amount_cents=100, reference="by staff", reason="sorry")
+        asked = support_credit.issue(locked, staff, amount_cents=20_000, reference="approved", reason="sorry", ticket="")
+    support_credit.approve(asked.pk, by=lead)
     intent_id = pay_and_refund(alices_user)
     factories.make_provider("other")
     with transaction.atomic():

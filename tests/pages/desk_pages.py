@@ -26,10 +26,10 @@ def send(client, page, fields, **options):
 
 
 def credit_form(client, account, **fields):
-    """Return a filled-in credit form with the page's reference."""
+    """Return a filled-in credit form with the page's token."""
     page = client.get(account_page(account, "credit")).content.decode()
-    reference = re.search(r'name="reference" value="(\w{22})"', page)[1]
-    return {"amount": "5.00", "reason": "Sorry for the outage", "reference": reference, **fields}
+    token = re.search(r'name="token" value="(\w{22})"', page)[1]
+    return {"amount": "5.00", "reason": "Sorry for the outage", "seen": "{}", "token": token, **fields}
 
 
 def accounts_form(account, **fields):

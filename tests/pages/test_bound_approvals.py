@@ -55,14 +55,8 @@ def world(alice, asker, settings):
 
 
 def _credit(account, asker, **_):
-    terms: dict[str, Any] = {
-        "amount_cents": 15_000,
-        "reason": "outage",
-        "reference": identifiers.short_uuid7(),
-        "issued_by": asker,
-    }
-    asked: Any = support_credit.issue(account.pk, **terms)
-    return asked.request
+    reference = identifiers.short_uuid7()
+    return support_credit.issue(account, asker, amount_cents=15_000, reference=reference, reason="outage", ticket="")
 
 
 def _transfer(account, asker, **_):

@@ -29,7 +29,7 @@ def ask(client, account, **fields):
     """Ask for $200, and return the request."""
     form = credit_form(client, account, **{"amount": "200", "ticket": "T-1", **fields})
     assert client.post(account_page(account, "credit"), form).status_code == 302
-    return CreditRequest.objects.get(reference=form["reference"])
+    return CreditRequest.objects.get(reference=form["token"])
 
 
 def age(asked, **time):
@@ -64,7 +64,7 @@ def test_a_credit_above_the_threshold_waits_and_its_requester_is_told(support, s
     assert (asked.amount_cents, asked.reason, asked.ticket) == (20_000, "Sorry for the outage", "T-1")
     assert (asked.requested_by, asked.decision, asked.entry) == (support_user, "", None)
     page = text(support.get(account_page(alice)))
-    assert "A credit of $200.00 waits for approval. Nothing is credited until a colleague approves it." in page
+    assert "A credit of $200.00 waits for approval. Nothing is booked until a colleague approves it." in page
     log = Activity.objects.get()
     assert (log.act, log.actor, log.account_id) == ("CREDIT_REQUESTED", support_user, alice.pk)
     assert (log.summary, log.reason, log.ticket) == ("Asked for a credit of $200.00.", "Sorry for the outage", "T-1")
@@ -91,17 +91,17 @@ def test_a_large_credit_cannot_be_issued_in_parts(support, alice, charlie):
     assert (balance_of(alice), balance_of(charlie)) == (11_000, 11_000)
 
 
-def test_a_form_sent_twice_asks_once_and_says_what_became_of_it(support, lead, alice):
+def test_a_form_sent_twice_asks_once(support, lead, alice):
     form = credit_form(support, alice, amount="200")
 
     def sent_again():
         assert support.post(account_page(alice, "credit"), form).status_code == 302
         return text(support.get(account_page(alice)))
 
-    assert "waits for approval. Nothing is credited until a colleague approves it." in sent_again()
-    assert "A credit of $200.00 waits for approval. Nothing was added." in sent_again()
+    assert "waits for approval. Nothing is booked until a colleague approves it." in sent_again()
+    assert "This form was already sent. Nothing was done again." in sent_again()
     lead.post(request_page(CreditRequest.objects.get(), "approve"))
-    assert "A credit of $200.00 is approved and booked. Nothing was added." in sent_again()
+    assert "This form was already sent. Nothing was done again." in sent_again()
     assert (CreditRequest.objects.count(), balance_of(alice)) == (1, 21_000)
 
 
@@ -115,7 +115,8 @@ def test_a_used_form_asks_for_nothing_else(support, lead, alice, charlie, rows):
         (support, charlie, form),
         (lead, alice, form),
     ):
-        assert "already used for another credit" in text(client.post(account_page(account, "credit"), changed))
+        reply = client.post(account_page(account, "credit"), changed, follow=True)
+        assert "already sent. Nothing was done again." in text(reply)
     assert rows() == before
 
 

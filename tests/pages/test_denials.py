@@ -35,4 +35,4 @@ def test_a_member_of_the_account_needs_a_colleague(alice):
     staff = make_staff("both@example.org", ["billing.view_account", "billing.issue_support_credit"])
     factories.add_member(account=alice, user=staff)
     page = denial(signed_in(staff), f"/admin/billing/account/{alice.pk}/credit/")
-    assert "You are a member of this account, so a colleague must credit it." in page
+    assert "You are a member of this account, so a colleague must do this." in page

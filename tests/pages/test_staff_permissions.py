@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, Permission
 from django.core import mail
 from django.db import connection, transaction
 
+from billing import locks
 from billing.models import Account, LedgerEntry, Membership, OwnerRequest, User
 from billing.staff import support_credit
 from gateway_project.activity.models import Activity
@@ -304,7 +305,9 @@ def test_a_membership_waits_for_a_credit_of_the_same_person_and_is_refused(trans
     def credit():
         try:
             with transaction.atomic():
-                support_credit.issue(alice.pk, amount_cents=500, reason="first", reference="first", issued_by=user)
+                locks.lock_users([user.pk])
+                account = locks.lock_account(alice.pk)
+                support_credit.issue(account, user, amount_cents=500, reason="first", reference="first")
                 credited.set()
                 until(somebody_waits)
         finally:
@@ -417,7 +420,7 @@ def test_nobody_credits_an_account_that_they_are_a_member_of(request, alice, row
     before = rows()
     assert "Issue credit" not in client.get(account_page(alice)).content.decode()
     assert client.get(account_page(alice, "credit")).status_code == 403
-    forged = {"amount": "5", "reason": "for me", "reference": "A" * 22}
+    forged = {"amount": "5", "reason": "for me", "token": "A" * 22}
     assert client.post(account_page(alice, "credit"), forged).status_code == 403
     assert rows() == before
     assert (Account.objects.count(), LedgerEntry.objects.count()) == (1, 1)

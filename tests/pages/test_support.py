@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from billing import money
+from billing import locks, money
 from billing.ledger import writer
 from billing.models import Account, LedgerEntry, Membership, OwnerRequest, User
 from billing.staff import support_credit
@@ -126,7 +126,7 @@ def test_a_double_submit_credits_once(support, alice):
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.last_seq) == (money.nanos(1500), 2)
     assert Activity.objects.count() == 1
-    assert "already booked. Nothing was added." in text(support.get(account_page(alice)))
+    assert "already sent. Nothing was done again." in text(support.get(account_page(alice)))
 
 
 def test_concurrent_clicks_credit_once(transactional_db, alice):
@@ -159,7 +159,8 @@ def test_a_used_form_cannot_book_another_amount(support, alice, charlie, rows):
     support.post(account_page(alice, "credit"), form)
     before = rows()
     for account, changed in ((alice, {**form, "amount": "6"}), (charlie, form)):
-        assert "already used for another credit" in text(support.post(account_page(account, "credit"), changed))
+        reply = support.post(account_page(account, "credit"), changed, follow=True)
+        assert "already sent. Nothing was done again." in text(reply)
     assert rows() == before
 
 
@@ -181,8 +182,8 @@ def test_a_used_form_cannot_book_another_amount(support, alice, charlie, rows):
         ({"reason": "a\x00b"}, "reason"),
         ({"reason": "x" * 501}, "reason"),
         ({"ticket": "x" * 101}, "ticket"),
-        ({"reference": ""}, "reference"),
-        ({"reference": "x' --"}, "reference"),
+        ({"token": ""}, "token"),
+        ({"token": "x' --"}, "token"),
     ],
 )
 def test_an_invalid_credit_shows_errors_and_books_nothing(support, alice, rows, fields, at_fault):
@@ -259,7 +260,9 @@ def test_a_credit_waits_for_another_of_the_same_person_and_counts_it(transaction
     def credit():
         try:
             with transaction.atomic():
-                support_credit.issue(alice.pk, amount_cents=1_000, reason="first", reference="first", issued_by=user)
+                locks.lock_users([user.pk])
+                account = locks.lock_account(alice.pk)
+                support_credit.issue(account, user, amount_cents=1_000, reason="first", reference="first")
                 credited.set()
                 until(somebody_waits)
         finally:
@@ -514,7 +517,7 @@ def support_pages(alice, key):
     """Return every page of support with the form that it posts."""
     return {
         account_page(alice): {},
-        account_page(alice, "credit"): {"amount": "5", "reason": "x", "reference": "A" * 22},
+        account_page(alice, "credit"): {"amount": "5", "reason": "x", "token": "A" * 22},
         "/admin/billing/account/?q=alice": {},
         "/admin/billing/ledgerentry/": {},
         f"/admin/billing/ledgerentry/{LedgerEntry.objects.first().pk}/change/": {},
@@ -593,7 +596,7 @@ def test_support_can_write_only_through_its_actions(support, alice, key, rows):
     assert rows() == before
 
 
-@pytest.mark.parametrize("path", ["billing/account/{}/credit/", "keys/apikey/{}/limit/", "keys/apikey/{}/rates/"])
+@pytest.mark.parametrize("path", ["keys/apikey/{}/limit/", "keys/apikey/{}/rates/"])
 @pytest.mark.parametrize("object_id", ["0" * 22, "nope", "%00", "_00"])
 def test_an_unknown_object_is_not_found(support, db, path, object_id):
     assert support.get(f"/admin/{path.format(object_id)}").status_code == 404

@@ -79,8 +79,8 @@ def test_staff_issue_no_credit_without_the_password(support, alice):  # noqa: F8
     expire(support)
     path = f"/admin/billing/account/{alice.pk}/credit/"
     page = support.get(path)
-    reference = page.context["form"]["reference"].value()
-    form = {"amount": "5", "reason": "an outage", "reference": reference}
+    token = page.context["form"]["token"].value()
+    form = {"amount": "5", "reason": "an outage", "seen": "{}", "token": token}
     asked = support.post(path, form)
     assert LedgerEntry.objects.count() == 1
     assert carried(asked) == form
