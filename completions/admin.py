@@ -8,7 +8,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, TextField
 from django.forms import Textarea
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.html import format_html
 
 from billing.desk import search
@@ -55,10 +54,12 @@ class CompletionAdmin(NewestFirstAdmin):
         ids = {name: request.GET.get(name, "").strip() for name in ("first", "second")}
         known = Completion.objects.select_related("account", "key", "price").in_bulk(list(ids.values()))
         found = [known[id] for id in ids.values() if id in known]
-        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Compare charges", "ids": ids}
-        context["missing"] = [id for id in ids.values() if id and id not in known]
-        context["lines"] = explanation.compare(*found) if len(found) == 2 else []
-        return TemplateResponse(request, "admin/completions/completion/compare.html", context)
+        context = {
+            "ids": ids,
+            "missing": [id for id in ids.values() if id and id not in known],
+            "lines": explanation.compare(*found) if len(found) == 2 else [],
+        }
+        return self.show_action(request, "admin/completions/completion/compare.html", "Compare charges", None, **context)
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         completion = self.get_object(request, object_id)
@@ -76,6 +77,7 @@ class CompletionAdmin(NewestFirstAdmin):
         return queryset.filter(Q(pk=term) | Q(request_id=term) | Q(key=term) | Q(account__in=accounts)), False
 
     short_id = column("ID", lambda completion: short_ids.shorten(completion.pk))
+    cost = column("cost", lambda each: "" if each.cost_nanos is None else usd(each.cost_nanos, list_values.decimals_of(each)))
     at = column("when", lambda completion: list_values.moment(completion.created_at))
     of_account = column("account", lambda completion: list_values.link(completion.account))
     of_key = column("key", lambda completion: list_values.link(completion.key, completion.key.name))
@@ -93,10 +95,6 @@ class CompletionAdmin(NewestFirstAdmin):
         if completion.prompt_tokens is None:
             return ""
         return f"{completion.prompt_tokens:,} / {completion.completion_tokens:,}"
-
-    @admin.display
-    def cost(self, completion: Completion) -> str:
-        return "" if completion.cost_nanos is None else usd(completion.cost_nanos, list_values.decimals_of(completion))
 
 
 def _tell(completion: Completion) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import linebreaksbr
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import mark_safe
+from django.utils.html import format_html
 
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused
@@ -24,11 +24,12 @@ from completions.catalog import access_words, previews, price_requests, route_ca
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
 from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
-from completions.catalog.sync import diff, proposals
+from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
 from completions.statistics import measurements
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars, number_fields
@@ -101,10 +102,7 @@ class ProviderAdmin(ShowsMeasurements):
             return self.fields
         return [name for name in self.fields if name not in {"api_key", "forget_api_key"}]
 
-    @admin.display(description="How it is reached")
-    def reached(self, provider: Provider) -> str:
-        lines = [(line,) for line in access_words.describe_access(provider)]
-        return format_html_join(mark_safe("<br>"), "{}", lines)  # noqa: S308  a constant
+    reached = column("How it is reached", lambda provider: linebreaksbr("\n".join(access_words.describe_access(provider))))
 
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
@@ -150,13 +148,10 @@ class PriceInline(PricesInDollars, admin.TabularInline):
 
     model = Price
     form = PriceForm
-    extra = 0
+    extra = 1
     ordering = ("-effective_from",)
     fields = ("since", *PRICE_COLUMNS, "more_rates")
     readonly_fields = ("since", "more_rates")
-
-    def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
-        return 0 if obj else 1
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return obj is None and not settings.PRICES_NEED_APPROVAL and super().has_add_permission(request, obj)
@@ -164,8 +159,7 @@ class PriceInline(PricesInDollars, admin.TabularInline):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_delete_permission = has_change_permission
 
 
 class RouteInline(admin.TabularInline):
@@ -207,9 +201,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
         obstacle = next(model.obstacles(), None)
         return list_values.word("no", f"It {obstacle}.") if obstacle else "yes"
 
-    @admin.display(description="Served")
-    def served(self, model: LanguageModel) -> str:
-        return "not yet saved" if model._state.adding else previews.describe_service(model)
+    served = column("Served", lambda model: "not yet saved" if model._state.adding else previews.describe_service(model))
 
     def price_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set a price, at once or from a time on. A form that is sent twice sets it once."""
@@ -227,7 +219,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
                 else:
                     writes.set_price(model.pk, form.sheet, starts_at=starts_at)
                     text = f"Set the price: {form.change}."
-                    self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
+                    self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.sheet.values)
                     messages.success(request, text)
                 return self.back_to(model)
         context = {
@@ -250,7 +242,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
                 return self.back_to(model)
             before = model.prices.before(price.effective_from)
             if request.method == "POST":
-                what, values = f"the price from {price.effective_from:%Y-%m-%d %H:%M} UTC.", diff.price_values(price)
+                what, values = f"the price from {price.effective_from:%Y-%m-%d %H:%M} UTC.", price.sheet.values
                 if settings.PRICES_NEED_APPROVAL and before:
                     ask = partial(price_requests.ask_to_withdraw, price, before)
                     self._ask(request, model, "The withdrawal", f"Asked to withdraw {what}", ask, before=values)
@@ -278,7 +270,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
         except ApprovalRefused as refusal:
             messages.error(request, str(refusal))
             return
-        after = {**diff.price_values(asked), "request": str(asked.pk)}
+        after = {**asked.sheet.values, "request": str(asked.pk)}
         self.record(request, Activity.Act.PRICE_REQUESTED, model, text, after=after, **details)
         waits = '<a href="{}">{}</a> waits until a colleague approves it. Nothing is changed until then.'
         address = reverse("admin:completions_pricerequest_change", args=[asked.pk])
@@ -318,7 +310,8 @@ class RouteAdmin(ShowsMeasurements):
         if request.method == "POST":
             outcome = route_calls.call(route)
             with transaction.atomic():  # not around the call, which may take half a minute
-                self.record(request, Activity.Act.CALLED, route, f"Called the route by hand: {outcome.in_short}.")
+                ended = f"failed: {outcome.failure}" if outcome.failure else f"answered after {outcome.seconds}"
+                self.record(request, Activity.Act.CALLED, route, f"Called the route by hand: it {ended}.")
         return self.show_action(request, "admin/completions/route/call.html", "Test call", route, outcome=outcome)
 
     @admin.display(description="circuit open", ordering="rests_until", empty_value="no")

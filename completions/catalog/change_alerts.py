@@ -69,7 +69,7 @@ def _due_prices(now: datetime) -> Iterator[_Change]:
     uses = _read_uses({price.model_id for price, *_ in due}, now)
     for price, before, direction in due:
         used = [use.account for use in uses.get(price.model_id, []) if use.first < price.effective_from]
-        old, new = diff.price_values(before), diff.price_values(price)
+        old, new = before.sheet.values, price.sheet.values
         data = {
             **{"model": price.model_id, "price_id": price.pk, "direction": direction},
             **{"change": diff.describe_price_change(old, new), "before": old, "after": new},

@@ -198,7 +198,7 @@ def _write_prices(wanted: Mapping[str, ModelTable], report: Report, now: datetim
         stated = {start: markup.add_to_sheet(each.sheet) for start, each in table.prices_from(now).items()}
         report.later += _describe_later(model_id, stated, known[model_id].get(None))
         _put_prices(model_id, stated, known[model_id], report.prices)
-        if table.dates_prices:
+        if any(price.starts_at for price in table.prices):
             for price in _scheduled(known[model_id]):
                 report.later.append(f"{price} is withdrawn")
                 price.delete()

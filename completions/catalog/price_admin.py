@@ -6,13 +6,11 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 
 from billing.models import User
 from billing.staff.approval_admin import WaitingActAdmin
 from completions.catalog import price_requests
 from completions.catalog.forms import ProviderPriceForm
-from completions.catalog.sync import diff
 from completions.models import PriceRequest, ProviderDay, ProviderPrice, TokenPrices
 from completions.pricing.meters import METERS, Meter, Unit
 from completions.statistics import margins
@@ -74,7 +72,7 @@ class PriceRequestAdmin(WaitingActAdmin):
         price = price_requests.approve(asked.pk, by=by)
         is_new = price.effective_from > asked.requested_at
         text = f"{'It starts at' if is_new else 'In force stays the price from'} {price.effective_from:%Y-%m-%d %H:%M} UTC."
-        return Activity.Act.PRICED, diff.price_values(price), text
+        return Activity.Act.PRICED, price.sheet.values, text
 
 
 @admin.register(ProviderPrice)
@@ -101,9 +99,6 @@ class MarginAdmin(ReadOnlyAdmin):
         asked = request.GET.get("days", "")
         days = int(asked) if asked in map(str, _SPANS_DAYS) else 30
         until = pool.database_time().date() + timedelta(days=1)
-        context = {
-            **self.admin_site.each_context(request),
-            **{"opts": self.opts, "title": "Margins", "days": days, "spans": _SPANS_DAYS},
-            "margins": margins.with_sums(margins.read(until - timedelta(days=days), until)),
-        }
-        return TemplateResponse(request, "admin/completions/providerday/margins.html", context)
+        found = margins.with_sums(margins.read(until - timedelta(days=days), until))
+        context = {"days": days, "spans": _SPANS_DAYS, "margins": found}
+        return self.show_action(request, "admin/completions/providerday/margins.html", "Margins", None, **context)

@@ -53,7 +53,7 @@ class PriceChangeForm(forms.Form):
 
     def __init__(self, model: LanguageModel, data: Mapping[str, Any] | None = None) -> None:
         self.model, self.current = model, model.prices.at()
-        self.before = diff.price_values(self.current) if self.current else {}
+        self.before = self.current.sheet.values if self.current else {}
         more = more_lines(self.current.sheet) if self.current else ""
         initial = {**self.before, MORE_RATES: more, "seen": self._seen}
         super().__init__(data.copy() if data else None, initial=initial)  # type: ignore[attr-defined]
@@ -110,30 +110,25 @@ class PriceChangeForm(forms.Form):
             del self.fields["is_large"]
         return cleaned
 
-    @property
-    def after(self) -> diff.Values:
-        """The new price, as ``diff`` describes it."""
-        return {**self.sheet.values}
-
     def _say_what_changed(self, seen: str) -> None:
         """The page is outdated: another price is in force now. It is shown, and what was typed is kept."""
         old = self.model.prices.filter(pk=seen).first() if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
-        change = diff.describe_price_change(diff.price_values(old) if old else {}, self.before)
+        change = diff.describe_price_change(old.sheet.values if old else {}, self.before)
         self.data["seen"] = self._seen  # type: ignore[index]
         self.add_error(None, f"The price was changed since you opened this page: {change}. Nothing was changed now.")
 
     def _require_confirmation(self, cleaned: dict[str, Any]) -> None:
         starts_at = cleaned["starts_at"]
         base = self.model.prices.at(starts_at)
-        before = diff.price_values(base) if base else {}
-        if self.after == before:
+        before = base.sheet.values if base else {}
+        if self.sheet.values == before:
             self.add_error(None, "This is already the price. Nothing was changed.")
             return
         at_once = "when it is approved" if settings.PRICES_NEED_APPROVAL else "at once"
         start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else at_once
-        self.change = f"{diff.describe_price_change(before, self.after)}, {start}"
+        self.change = f"{diff.describe_price_change(before, self.sheet.values)}, {start}"
         percent = settings.CATALOG_SYNC_PRICE_PERCENT
-        self.is_far = bool(before) and not diff.can_apply_automatically(_KIND, before, self.after, percent=percent)
+        self.is_far = bool(before) and not diff.can_apply_automatically(_KIND, before, self.sheet.values, percent=percent)
         is_shown = cleaned["confirmed"] == self.change
         self.data["confirmed"] = self.change  # type: ignore[index]
         if not is_shown:

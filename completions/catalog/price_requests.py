@@ -34,7 +34,7 @@ def ask(model: LanguageModel, by: User, sheet: RateSheet, **columns: object) -> 
 
 def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
     """Ask, as ``ask`` does, that ``before`` stays in force instead of the next price, which has not begun."""
-    change = diff.describe_price_change(diff.price_values(price), diff.price_values(before))
+    change = diff.describe_price_change(price.sheet.values, before.sheet.values)
     reason = f"Withdraws the price from {price.effective_from:%Y-%m-%d %H:%M} UTC: {change}."
     return ask(price.model, by, before.sheet, starts_at=price.effective_from, reason=reason[:500])
 
@@ -82,9 +82,9 @@ def describe(asked: PriceRequest) -> str:
     """Return what the price changes of the one that its author saw, in percent, and from when on."""
     if asked.starts_at and _staying(asked):
         return f"the withdrawal of the price that was to begin at {asked.starts_at:%Y-%m-%d %H:%M} UTC: the one before it stays"
-    before = diff.price_values(asked.before) if asked.before else {}
+    before = asked.before.sheet.values if asked.before else {}
     start = f"from {asked.starts_at:%Y-%m-%d %H:%M} UTC" if asked.starts_at else "when it is approved"
-    return f"{diff.describe_price_change(before, diff.price_values(asked)) or 'the same price'}, {start}"
+    return f"{diff.describe_price_change(before, asked.sheet.values) or 'the same price'}, {start}"
 
 
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:

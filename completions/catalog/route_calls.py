@@ -34,10 +34,6 @@ class Outcome:
     def seconds(self) -> str:
         return f"{self.milliseconds / 1000:.2f} s"
 
-    @property
-    def in_short(self) -> str:
-        return f"it failed: {self.failure}" if self.failure else f"it answered after {self.seconds}"
-
 
 def call(route: Route) -> Outcome:
     """Ask the provider once, also where the route or the provider is disabled. Holds no database connection meanwhile."""

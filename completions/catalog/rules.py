@@ -105,12 +105,7 @@ def clean_headers(headers: dict[str, str]) -> dict[str, str]:
     for name in headers:
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"has {name}, which the gateway sets itself")
-    return _clean_entries(headers)
-
-
-def clean_query(query: dict[str, str]) -> dict[str, str]:
-    """Return what is appended to each address. Raises ValueError, which does not repeat a value."""
-    return _clean_entries(query)
+    return clean_query(headers)
 
 
 def clean_key_header(name: str) -> str:
@@ -120,7 +115,8 @@ def clean_key_header(name: str) -> str:
     return name
 
 
-def _clean_entries(entries: dict[str, str]) -> dict[str, str]:
+def clean_query(entries: dict[str, str]) -> dict[str, str]:
+    """Return what is appended to each address, or headers. Raises ValueError, which does not repeat a value."""
     if len(entries) > _ENTRIES_MAX:
         raise ValueError(f"has more than {_ENTRIES_MAX} entries")
     for name, value in entries.items():

@@ -440,11 +440,6 @@ class ModelTable(_Table):
             raise ValueError(f"declares {provider!r} and {upstream_model!r} twice")
         return routes
 
-    @property
-    def dates_prices(self) -> bool:
-        """Whether the table says when prices begin."""
-        return any(price.starts_at for price in self.prices)
-
     def prices_from(self, now: datetime.datetime) -> dict[datetime.datetime | None, PriceTable]:
         """Return the price that holds now, the one that began last, as None, and after it the later ones by their times."""
         dated = {price.starts_at or _ALWAYS: price for price in self.prices}

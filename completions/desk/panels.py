@@ -177,7 +177,7 @@ def _changes(now: datetime) -> Content:
 
 def _changed_price(price: Price, told: Counter[Told]) -> Row:
     before = price.model.prices.before(price.effective_from)
-    change = diff.describe_price_change(diff.price_values(before) if before else {}, diff.price_values(price))
+    change = diff.describe_price_change(before.sheet.values if before else {}, price.sheet.values)
     words = f"{change}, from {price.effective_from:%Y-%m-%d %H:%M} UTC"
     return _change_row(price.model, words, told[Told(price.model_id, price.pk, None)])
 

@@ -1,6 +1,7 @@
 """Admin pages of catalog proposals: old and new values side by side, with buttons to approve and to dismiss."""
 
 from collections.abc import Callable
+from functools import partialmethod
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
@@ -9,6 +10,7 @@ from django.db import transaction
 from django.db.models import Case, QuerySet, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
+from django.template.defaultfilters import linebreaksbr
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -17,6 +19,7 @@ from billing.models import User
 from completions.catalog.sync import diff, proposals
 from completions.models import CatalogProposal, UpstreamList
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.text import web_addresses
 
@@ -55,12 +58,10 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         *("created_at", "decided_at", "decided_by_whom"),
     )
 
+    about = column("Model", lambda proposal: proposal.subject, ordering="upstream_model")
+
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(_DECIDE)
-
-    @admin.display(description="Model", ordering="upstream_model")
-    def about(self, proposal: CatalogProposal) -> str:
-        return proposal.subject
 
     @admin.display(description="Was")
     def was(self, proposal: CatalogProposal) -> SafeString | str:
@@ -105,12 +106,6 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         may_decide = proposal and proposal.state == CatalogProposal.State.PENDING and self.has_decide_permission(request)
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "may_decide": may_decide})
 
-    def approve_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
-        return self._decide_one(request, proposal_id, proposals.approve)
-
-    def dismiss_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
-        return self._decide_one(request, proposal_id, proposals.dismiss)
-
     def _decide_one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -123,6 +118,9 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         page = reverse("admin:completions_catalogproposal_changelist")
         referer = web_addresses.parse(request.headers.get("Referer", ""))  # with the filters of the list
         return redirect(f"{page}?{referer.query}" if referer.path == page and referer.query else page)
+
+    approve_view = partialmethod(_decide_one, decision=proposals.approve)
+    dismiss_view = partialmethod(_decide_one, decision=proposals.dismiss)
 
     @admin.action(description="Approve the selected proposals", permissions=["decide"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[CatalogProposal]) -> None:
@@ -162,4 +160,4 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
 
 def _lines(lines: list[str]) -> SafeString:
     """Join the values, each on one line, so that old and new values line up."""
-    return format_html_join(SafeString("<br>"), "{}", ((line.replace(" ", "\N{NO-BREAK SPACE}"),) for line in lines))
+    return linebreaksbr("\n".join(lines).replace(" ", "\N{NO-BREAK SPACE}"))

@@ -12,7 +12,7 @@ from billing import money
 from completions.catalog import rules
 from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
-from completions.models import CatalogProposal, LanguageModel, TokenPrices
+from completions.models import CatalogProposal, LanguageModel
 from completions.pricing import meters, rates
 from completions.pricing.rates import RateSheet
 from gateway_project.text import dollars
@@ -78,7 +78,7 @@ def _capabilities(model: LanguageModel, listed_model: ListedModel) -> tuple[Valu
 
 def _price(model: LanguageModel, listed: Mapping[str, str]) -> tuple[Values, Values]:
     """Return the price before and after. Length bands are those of the list if it has some."""
-    old = price_values(model.prices_in_force[0]) if model.prices_in_force else {}
+    old = model.prices_in_force[0].sheet.values if model.prices_in_force else {}
     kept = {name: value for name, value in old.items() if not _is_band(name)} if any(map(_is_band, listed)) else old
     return old, {**kept, **listed}
 
@@ -124,11 +124,6 @@ def _new_values(model_id: str, listed_model: ListedModel) -> Values:
         "function_calling": bool(listed_model.function_calling),
         "price": None if is_free else price,
     }
-
-
-def price_values(price: TokenPrices) -> Values:
-    """Return the rates of a row, as JSON has them."""
-    return {**price.sheet.values}
 
 
 def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int) -> bool:

@@ -263,7 +263,7 @@ def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | 
 def _write_price(proposal: CatalogProposal) -> None:
     model = LanguageModel.objects.with_price_and_routes().get(pk=proposal.model_id)
     current = model.prices_in_force[0] if model.prices_in_force else None
-    _require_unchanged(proposal, diff.price_values(current) if current else {})
+    _require_unchanged(proposal, current.sheet.values if current else {})
     sheet = RateSheet.of_values(proposal.new)
     if current is None or current.sheet != sheet:
         writes.set_price(model.pk, sheet)
