@@ -21,7 +21,7 @@ from completions.catalog import data_demands, eligibility
 from completions.charging import admission, early_refusal, idempotency
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
-from completions.chat import ChatRequest
+from completions.chat import ChatRequest, RequestBody
 from completions.inbound.caller_errors import Places
 from completions.inbound.quotes import describe_quote
 from completions.relay import charge, fair_queue, image_fetches, slots, whole
@@ -29,6 +29,7 @@ from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.running import Running
 from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
+from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project import errors, large_work
 from gateway_project.db import pool
@@ -109,8 +110,11 @@ class RequestView(RatedView):
     has_replaced_text = False  # its body had characters that cannot be kept
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        """Return the checked request. ``raw`` has the bytes of a body that is not small. Raises InvalidRequest."""
-        raise NotImplementedError
+        """Return the checked request: of chat, unless it is in another language. Raises InvalidRequest.
+
+        ``raw`` has the bytes of a body that is not small.
+        """
+        return schema.parse(RequestBody(fields, raw), pause)
 
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         """Return the fields of a body, and the checked request. Raises InvalidRequest."""

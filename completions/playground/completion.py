@@ -4,7 +4,6 @@ It passes admission, limits, hold and settlement, as every completion does.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,11 +19,8 @@ from rest_framework.request import Request
 
 from billing import locks as account_locks
 from billing.models import Account
-from completions.chat import ChatRequest, RequestBody
 from completions.inbound.completion_view import CompletionView
 from completions.relay.reply_format import ChatFormat
-from completions.request import schema
-from completions.request.fields import Fields
 from gateway_project.db import pool
 from gateway_project.text import compact_json, dollars
 from gateway_project.web.request_notes import notes_of_api
@@ -85,9 +81,6 @@ class FormCompletion(CompletionView):
     authentication_classes = [FormAuthentication]
     parser_classes = [FormParser]
     reply_format = ChatFormat()
-
-    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        return schema.parse(RequestBody(fields, raw), pause)
 
 
 _post = FormCompletion.as_view()

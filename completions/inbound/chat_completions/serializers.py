@@ -64,18 +64,7 @@ class CalledCustomTool(Shape):
     input = Text("What the model gives to it.")
 
 
-class ChatCompletionMessageFunctionToolCall(Shape):
-    id = Text("The id of the call. The message with its result repeats it as tool_call_id.")
-    type = Constant("function")
-    function = CalledFunction(help_text="The function and its arguments.")
-
-
-class ChatCompletionMessageCustomToolCall(Shape):
-    id = Text("The id of the call. The message with its result repeats it as tool_call_id.")
-    type = Constant("custom")
-    custom = CalledCustomTool(help_text="The tool and its input.")
-
-
+_Call = fields.shape("_Call", id=Text("The id of the call. The message with its result repeats it as tool_call_id."))
 _PARTS = [
     fields.variant("ChatCompletionContentPartText", "text", text=Text("The text.")),
     fields.variant("ChatCompletionContentPartImage", "image_url", image_url=ImageUrl(help_text="The image.")),
@@ -83,7 +72,17 @@ _PARTS = [
     fields.variant("ChatCompletionContentPartFile", "file", file=AttachedFile(help_text="The file.")),
     fields.variant("ChatCompletionContentPartRefusal", "refusal", refusal=Text("What the model said when it refused.")),
 ]
-_TOOL_CALLS: list[fields.Described] = [ChatCompletionMessageFunctionToolCall, ChatCompletionMessageCustomToolCall]
+_TOOL_CALLS = [
+    fields.variant(
+        "ChatCompletionMessageFunctionToolCall",
+        "function",
+        _Call,
+        function=CalledFunction(help_text="The function and its arguments."),
+    ),
+    fields.variant(
+        "ChatCompletionMessageCustomToolCall", "custom", _Call, custom=CalledCustomTool(help_text="The tool and its input.")
+    ),
+]
 
 
 def _tool_calls(**options: Any) -> serializers.ListField:

@@ -51,9 +51,6 @@ class ChatCompletionsView(CompletionView):
 class QuoteView(RequestView):
     """The hold and the maximum cost of a chat request."""
 
-    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        return schema.parse(RequestBody(fields, raw), pause)
-
     @descriptions.reading("createQuote", "Quote a completion", serializers.ChatCompletionRequest, serializers.Quote)
     def post(self, request: Request) -> HttpResponse:
         return self.quote(request)

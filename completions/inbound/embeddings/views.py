@@ -3,11 +3,10 @@
 import base64
 import sys
 from array import array
-from collections.abc import Callable
 
 import msgspec
 
-from completions.chat import ChatRequest, WholeReply
+from completions.chat import WholeReply
 from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView
 from completions.inbound.embeddings import request as embeddings_request
@@ -15,7 +14,6 @@ from completions.inbound.embeddings.serializers import EmbeddingList, EmbeddingR
 from completions.pricing.usage import Usage
 from completions.relay.reply_format import WholeFormat
 from completions.relay.running import Running
-from completions.request.fields import Fields
 from gateway_project import large_work
 from gateway_project.text import compact_json, dollars
 
@@ -60,6 +58,4 @@ class EmbeddingsView(CompletionView):
     fingerprinted_path = "/v1/embeddings"
     syntax_max = embeddings_request.SYNTAX_MAX
     uncounted_syntax = b"0123456789"
-
-    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        return embeddings_request.parse(fields, raw, pause)
+    read = staticmethod(embeddings_request.parse)

@@ -19,6 +19,8 @@ from gateway_project.text import compact_json
 ROLES = ("user", "system", "developer", "assistant")
 _LABELS = frozenset({"id", "status", "type"})  # of an item of an earlier reply; models are told none of them
 _DIRECT = {"type": "direct"}  # a call that the model made itself
+# Type of a call -> its type in chat, and the member of either that has its input.
+_NAMED_CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 
 
 @dataclass(slots=True)
@@ -128,20 +130,12 @@ def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
         message["phase"] = phase
 
 
-def _add_function_call(conversation: Conversation, item: Fields, path: str) -> None:
-    function = {"name": _called_name(item, path), "arguments": item.get("arguments")}
-    _add_call(conversation, item, path, {"type": "function", "function": function})
-
-
-def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> None:
-    conversation.has_custom_calls = True
-    custom = {"name": _called_name(item, path), "input": item.get("input")}
-    _add_call(conversation, item, path, {"type": "custom", "custom": custom})
-
-
-def _called_name(item: Fields, path: str) -> Any:
-    namespace = fields.read_string(item, "namespace", path)
-    return tools.chat_name(namespace, fields.require_string(item, "name", path))
+def _add_named_call(conversation: Conversation, item: Fields, path: str) -> None:
+    kind, member = _NAMED_CALLS[item["type"]]
+    conversation.has_custom_calls |= kind == "custom"
+    name = fields.require_string(item, "name", path)
+    called = {"name": tools.chat_name(fields.read_string(item, "namespace", path), name), member: item.get(member)}
+    _add_call(conversation, item, path, {"type": kind, kind: called})
 
 
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
@@ -273,9 +267,9 @@ _OF_CALLER_RESULTS = _LABELS | {"call_id", "output", "caller", "max_output_lengt
 # The type of an item -> what adds it, and its members.
 _KINDS: dict[str, tuple[_Add, Set[str]]] = {
     "message": (_add_message, _LABELS | {"role", "content", "phase"}),
-    "function_call": (_add_function_call, _LABELS | {"call_id", "name", "namespace", "arguments", "caller"}),
+    "function_call": (_add_named_call, _LABELS | {"call_id", "name", "namespace", "arguments", "caller"}),
     "function_call_output": (_add_result, _LABELS | {"call_id", "output", "caller"}),
-    "custom_tool_call": (_add_custom_call, _LABELS | {"call_id", "name", "namespace", "input", "caller"}),
+    "custom_tool_call": (_add_named_call, _LABELS | {"call_id", "name", "namespace", "input", "caller"}),
     "custom_tool_call_output": (_add_result, _LABELS | {"call_id", "output", "caller"}),
     "reasoning": (_add_reasoning, _LABELS | {"summary", "content", "encrypted_content"}),
     "web_search_call": (_add_search, _LABELS | {"action"}),
@@ -324,9 +318,10 @@ def _output_text(part: Fields, path: str) -> Fields:
     return {"type": "text", "text": fields.require_string(part, "text", path)}
 
 
-def _refusal(part: Fields, path: str) -> Fields:
-    fields.check_members(part, {"type", "refusal"}, path)
-    return {"type": "refusal", "refusal": part.get("refusal")}
+def _as_it_is(part: Fields, path: str) -> Fields:
+    kind = part["type"]
+    fields.check_members(part, {"type", kind}, path)
+    return {"type": kind, kind: part.get(kind)}
 
 
 def _image(part: Fields, path: str) -> Fields:
@@ -345,16 +340,11 @@ def _file(part: Fields, path: str) -> Fields:
     return {"type": "file", "file": {name: part[name] for name in members if part.get(name) is not None}}
 
 
-def _audio(part: Fields, path: str) -> Fields:
-    fields.check_members(part, {"type", "input_audio"}, path)
-    return {"type": "input_audio", "input_audio": part.get("input_audio")}
-
-
 _Part = Callable[[Fields, str], Fields]
 _TEXT: dict[str, _Part] = {"input_text": _text}
 _PARTS: dict[str, dict[str, _Part]] = {
-    "user": {**_TEXT, "input_image": _image, "input_file": _file, "input_audio": _audio},
+    "user": {**_TEXT, "input_image": _image, "input_file": _file, "input_audio": _as_it_is},
     "system": _TEXT,
     "developer": _TEXT,
-    "assistant": {"output_text": _output_text, "refusal": _refusal},
+    "assistant": {"output_text": _output_text, "refusal": _as_it_is},
 }

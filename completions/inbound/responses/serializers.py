@@ -15,7 +15,6 @@ from gateway_project.web.openapi.specification import ErrorDetails
 
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
-_STATUS = "in_progress, completed or incomplete."
 
 
 # --- What requests and replies share ----------------------------------------------------------------------------------
@@ -147,38 +146,31 @@ class ReasoningItem(Shape):
     encrypted_content = optional(Text, "Where it is included: what the provider needs back, sealed. null: nothing.")
 
 
-class _Call(Shape):
+class _Item(Shape):
     id = Text("The id of the item.")
-    status = Text(_STATUS)
+    status = Text("in_progress, completed or incomplete.")
+
+
+class _Call(_Item):
     call_id = Text("The id of the call. Its output repeats it.")
 
 
-class FunctionToolCall(_Call):
-    type = Constant("function_call")
-    name = Text("The function that the model calls.")
+class _NamedCall(_Call):
+    name = Text("The tool that the model calls.")
     namespace = Text("The namespace that it is in, if it is in one.", required=False)
-    arguments = Text("A JSON object, as text.")
-
-
-class CustomToolCall(_Call):
-    type = Constant("custom_tool_call")
-    name = Text("The custom tool that the model calls.")
-    namespace = Text("The namespace that it is in, if it is in one.", required=False)
-    input = Text("What the model gives to it.")
 
 
 _ITEMS: list[fields.Described] = [
-    fields.shape(
+    fields.variant(
         "OutputMessage",
-        id=Text("The id of the item."),
-        type=Constant("message"),
-        status=Text(_STATUS),
+        "message",
+        _Item,
         role=Constant("assistant"),
         content=Array(_output_content(), "What the model says."),
     ),
     ReasoningItem,
-    FunctionToolCall,
-    CustomToolCall,
+    fields.variant("FunctionToolCall", "function_call", _NamedCall, arguments=Text("A JSON object, as text.")),
+    fields.variant("CustomToolCall", "custom_tool_call", _NamedCall, input=Text("What the model gives to it.")),
     fields.variant("LocalShellToolCall", "local_shell_call", _Call, action=AnyObject("The command, as OpenAI's API has it.")),
     fields.variant("ShellToolCall", "shell_call", _Call, action=AnyObject("The commands, as OpenAI's API has them.")),
     fields.variant(
@@ -198,11 +190,10 @@ _ITEMS: list[fields.Described] = [
         arguments=AnyObject("What the model searches for."),
         execution=Constant("client"),
     ),
-    fields.shape(
+    fields.variant(
         "WebSearchCall",
-        id=Text("The id of the item."),
-        type=Constant("web_search_call"),
-        status=Text(_STATUS),
+        "web_search_call",
+        _Item,
         action=AnyObject("What was searched for or opened, as OpenAI's API has it."),
     ),
     fields.shape(
