@@ -4,6 +4,7 @@ The last two read the database: they run with ``check --database default`` and b
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,10 @@ def _private_addresses() -> Findings:
 def _unreadable_keys() -> Findings:
     hint = "Put the encryption key that sealed it back into the list, or enter the provider's key again in the admin."
     for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk"):
-        if not _is_readable(provider):
+        is_readable = False
+        with suppress(ValueError):  # a setting is not a Fernet key; E003 reports that
+            is_readable = provider.is_key_readable
+        if not is_readable:
             message = f"The key of provider {provider.pk} cannot be read with GATEWAY_ENCRYPTION_KEYS."
             yield Error(message, hint=hint, id="gateway.E008")
 
@@ -150,10 +154,3 @@ def _lacking_extras() -> Findings:
     for provider in Provider.objects.filter(is_enabled=True).order_by("pk"):
         if lacking := rules.lacking_extra(provider):
             yield Error(f"Provider {provider.pk}: {lacking}.", hint=hint, id="gateway.E024")
-
-
-def _is_readable(provider: Provider) -> bool:
-    try:
-        return provider.is_key_readable
-    except ValueError:  # a setting is not a Fernet key; E003 reports that
-        return False

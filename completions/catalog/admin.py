@@ -28,7 +28,7 @@ from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
 from completions.statistics import measurements
 from gateway_project.activity import list_values
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.list_values import column
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -38,14 +38,7 @@ _SET_PRICE = "completions.add_price"
 _CHANGE_ROUTE = "completions.change_route"
 
 
-class UndeletableAdmin(RecordedAdmin):
-    """Rows that other rows refer to, so that they cannot be deleted."""
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
-class ShowsMeasurements(previews.PreviewedAdmin, UndeletableAdmin):
+class ShowsMeasurements(previews.PreviewedAdmin):
     """Shows beside the form how often attempts failed and how soon streams began, and the last errors."""
 
     change_form_template = "admin/completions/measured.html"
@@ -171,7 +164,7 @@ class RouteInline(admin.TabularInline):
 
 
 @admin.register(LanguageModel)
-class LanguageModelAdmin(previews.PreviewedAdmin, UndeletableAdmin):
+class LanguageModelAdmin(previews.PreviewedAdmin):
     form = LanguageModelForm
     change_form_template = "admin/completions/languagemodel/change_form.html"
     list_display = ("id", "name", "maker", "category", "price", "serves", "is_enabled")

@@ -137,7 +137,7 @@ def apply(catalog: Catalog) -> Report:
             f"{model_id} takes images and has no image_tokens_max: {tables.IMAGE_TOKENS_MAX:,} tokens are held for each image,"
             " and what its provider bills beyond that is your loss"
             for model_id, table in catalog.models.items()
-            if table.lacks_image_tokens_max
+            if table.image_support and "image_tokens_max" not in table.model_fields_set
         ]
         named = Provider.objects.filter(pk__in=catalog.providers).order_by("pk")
         report.warnings += [f"provider {each.pk}: {lacking}" for each in named if (lacking := rules.lacking_extra(each))]
@@ -198,15 +198,16 @@ def _write_prices(wanted: Mapping[str, ModelTable], report: Report, now: datetim
         stated = {start: markup.add_to_sheet(each.sheet) for start, each in table.prices_from(now).items()}
         report.later += _describe_later(model_id, stated, known[model_id].get(None))
         _put_prices(model_id, stated, known[model_id], report.prices)
+        unstated = [price for start, price in known[model_id].items() if start is not None]
         if any(price.starts_at for price in table.prices):
-            for price in _scheduled(known[model_id]):
+            for price in unstated:
                 report.later.append(f"{price} is withdrawn")
                 price.delete()
                 report.prices.deleted += 1
         elif stated:
             report.warnings += [
                 f"{price} is not in the file and stays: withdraw it in the admin, or date the prices of the model in the file"
-                for price in _scheduled(known[model_id])
+                for price in unstated
             ]
 
 
@@ -223,10 +224,6 @@ def _put_prices(model_id: str, stated: Mapping[_Start, RateSheet], known: dict[_
         else:
             count.created += 1
         writes.set_price(model_id, sheet, starts_at=start)
-
-
-def _scheduled(known: Mapping[_Start, Price]) -> list[Price]:
-    return [price for start, price in known.items() if start is not None]
 
 
 def _describe_later(model_id: str, stated: Mapping[_Start, RateSheet], current: Price | None) -> Iterator[str]:

@@ -28,7 +28,13 @@ class _Undo(Exception):
 
 
 class PreviewedAdmin(RecordedAdmin):
-    """An admin whose changes are shown before they are saved: each old and new value, and which models are served then."""
+    """An admin whose changes are shown before they are saved: each old and new value, and which models are served then.
+
+    Other rows refer to its rows, so that they cannot be deleted.
+    """
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None

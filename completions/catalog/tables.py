@@ -448,11 +448,6 @@ class ModelTable(_Table):
         return current | {start: dated[start] for start in sorted(dated) if start > now}
 
     @property
-    def lacks_image_tokens_max(self) -> bool:
-        """Whether the model takes images, and the table does not say how many tokens its providers bill for one."""
-        return self.image_support and "image_tokens_max" not in self.model_fields_set
-
-    @property
     def columns(self) -> Columns:
         """The columns of the model. Those that belong to staff as well are among them only if the table states them."""
         columns = self.model_dump(exclude={"prices", "routes", "rules"})

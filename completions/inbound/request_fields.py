@@ -40,7 +40,3 @@ def tool_choice(help_text: str = "none, auto, required, or an object that names 
 
 def user(help_text: str = "Your own id of who asks. The usage page groups by it.") -> Any:
     return optional(Text, help_text, max_length=schema.LABEL_CHARACTERS_MAX)
-
-
-def tags(help_text: str) -> Any:
-    return optional(SchemaField, TAGS, help_text)

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 
+from billing.forms import SelectedAccountForm
 from billing.models import Account
 from completions.catalog.lookup import Listing
 from gateway_project.text import dollars, number_fields
@@ -38,7 +39,7 @@ class ModelOption:
         return "{} in, {} out per 1M tokens".format(*prices)
 
 
-class PlaygroundForm(forms.Form):
+class PlaygroundForm(SelectedAccountForm):
     """The fields of a request. ``models``: those that can be called now."""
 
     model = forms.CharField(max_length=_MODEL_CHARACTERS_MAX, widget=_model_input(), help_text="Type to search by name or ID.")
@@ -69,12 +70,11 @@ class PlaygroundForm(forms.Form):
     )
     earlier = forms.CharField(required=False, max_length=EARLIER_CHARACTERS_MAX, widget=forms.HiddenInput)
     makes_key = forms.BooleanField(label="Create a new Playground key", required=False)
-    account = forms.CharField(widget=forms.HiddenInput)
+    purpose = "charge the request"
 
     def __init__(self, for_account: Account, models: list[Listing], *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
         self.for_account = for_account
-        self.fields["account"].initial = str(for_account.pk)
+        super().__init__(*args, **kwargs)
         ordered = sorted(models, key=lambda each: bool(each.alias))  # the aliases last, with the models that they mean now
         self.models = list(map(_option, ordered))
 
@@ -93,12 +93,6 @@ class PlaygroundForm(forms.Form):
         if not (isinstance(messages, list) and len(messages) <= EARLIER_MESSAGES_MAX and all(map(_is_message, messages))):
             raise forms.ValidationError("The conversation cannot be read. Start a new one.")
         return [{"role": each["role"], "content": each["content"]} for each in messages]
-
-    def clean_account(self) -> str:
-        if self.cleaned_data["account"] != str(self.for_account.pk):
-            self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
-            raise forms.ValidationError(f"The selected account is now {self.for_account.name}. Send again to charge it.")
-        return str(self.for_account.pk)
 
     def fields_of_request(self, *, is_streamed: bool) -> dict[str, Any]:
         """Return the body of the completion."""

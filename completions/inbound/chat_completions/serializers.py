@@ -17,19 +17,7 @@ from completions.request import reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.web.openapi import fields, specification
-from gateway_project.web.openapi.fields import (
-    AnyObject,
-    Array,
-    Choice,
-    Constant,
-    Count,
-    Flag,
-    Integer,
-    SchemaField,
-    Shape,
-    Text,
-    optional,
-)
+from gateway_project.web.openapi.fields import Array, Choice, Constant, Count, Flag, Integer, SchemaField, Shape, Text, optional
 from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
@@ -274,9 +262,11 @@ class ChatCompletionRequest(Serving):
     user = request_fields.user()
     safety_identifier = request_fields.user("OpenAI's newer name for user.")
     prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
-    metadata = request_fields.tags(
+    metadata = optional(
+        SchemaField,
+        request_fields.TAGS,
         f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
-        "The usage page groups by them."
+        "The usage page groups by them.",
     )
     store = optional(Flag, "Has no effect: no prompt and no reply is stored.")
     stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
@@ -457,8 +447,8 @@ class PastCompletion(Shape):
     attempts = Count("How many times a provider was asked.", allow_null=True)
     own_key = Flag("Whether the account's own key was asked last: then the cost is the fee.")
     failed_attempts = FailedAttempt(many=True, help_text="The attempts that failed, in order.")
-    data_demanded = AnyObject("The demands about data, by who made them. null: none.", allow_null=True)
-    data_promised = AnyObject("What the route that served promises. null: nothing was demanded.", allow_null=True)
+    data_demanded = fields.AnyObject("The demands about data, by who made them. null: none.", allow_null=True)
+    data_promised = fields.AnyObject("What the route that served promises. null: nothing was demanded.", allow_null=True)
     service_tier = Choice(CHARGED_TIERS, "The tier whose prices were charged.")
     settlement = Choice(
         Completion.Settlement.choices, "How its charge was found. null: it is not settled yet.", allow_null=True

@@ -29,7 +29,7 @@ class EmbeddingRequest(Shape):
         "float (the default): numbers. base64: numbers of 32 bits each, the lowest byte first.",
     )
     user = request_fields.user("An id of your end user.")
-    metadata = request_fields.tags("Tags of your own.")
+    metadata = optional(SchemaField, request_fields.TAGS, "Tags of your own.")
     provider = optional(ProviderPreferences, help_text="Which providers may answer.")
 
 

@@ -302,7 +302,7 @@ def _custom_content(source: Fields, path: str) -> list[Fields]:
     given, at = fields.read_required(source, "content", path), f"{path}.content"
     if isinstance(given, str):
         return [{"type": "text", "text": given}]
-    kinds = {"text": _plain_part, "image": _image}
+    kinds = {"text": lambda block, place: [{"type": "text", "text": _only_text(block, place)}], "image": _image}
     blocks = fields.check_array(given, at)
     if not blocks:
         refuse(at, "must not be empty")
@@ -313,10 +313,6 @@ def _only_text(block: Any, path: str) -> str:
     fields.check_kind(block, path, ("text",))
     fields.check_members(block, {"type", "text"}, path)
     return fields.require_string(block, "text", path)
-
-
-def _plain_part(block: Fields, path: str) -> list[Fields]:
-    return [{"type": "text", "text": _only_text(block, path)}]
 
 
 def _joined(*texts: str) -> str:

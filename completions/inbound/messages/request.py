@@ -116,7 +116,6 @@ def _check_numbers(body: Fields) -> None:
     fields.read_required(body, "max_tokens")
     fields.read_integer(body, "max_tokens", 1, schema.MAX_TOKENS_MAX)
     fields.read_number(body, "temperature", 0, 1)
-    fields.read_number(body, "top_p", 0, 1)
     fields.read_integer(body, "top_k", 1, TOP_K_MAX)
     fields.read_choice(body, "service_tier", ("auto", STANDARD_ONLY))
     _check_edits(body)

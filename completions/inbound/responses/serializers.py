@@ -87,7 +87,7 @@ class ModelResponseRequest(Serving):
         request.TOP_LOGPROBS_MAX,
     )
     include = optional(Array, fields.SchemaField(_INCLUDE), "What else the reply has, such as probabilities.")
-    metadata = request_fields.tags("Tags of your own. The usage page groups by them.")
+    metadata = optional(fields.SchemaField, request_fields.TAGS, "Tags of your own. The usage page groups by them.")
     client_metadata = optional(AnyObject, "Codex's, about itself. No provider is sent it.")
     user = request_fields.user()
     safety_identifier = request_fields.user("OpenAI's newer name for user.")

@@ -52,20 +52,18 @@ def is_prefilled(turns: list[Fields]) -> bool:
 def without_lacking(fields: Fields, lacks: frozenset[str]) -> Fields:
     """Return the body without what a cloud refuses."""
     if STRICT in lacks and fields.get("tools"):
-        fields = {**fields, "tools": [_without(tool, STRICT) for tool in fields["tools"]]}
-    return _without(fields, METADATA) if METADATA in lacks else fields
+        fields = {**fields, "tools": [without(tool, STRICT) for tool in fields["tools"]]}
+    return without(fields, METADATA) if METADATA in lacks else fields
 
 
 def lacking_fields(call: Call) -> list[str]:
     fields, lacks = call.request.fields, call.route.target.lacks
-    left_out = ["tools.function.strict"] if STRICT in lacks and any(map(_is_strict, fields.get("tools") or ())) else []
+    left_out = []
+    if STRICT in lacks and any((tool.get("function") or {}).get("strict") is True for tool in fields.get("tools") or ()):
+        left_out.append("tools.function.strict")
     names = ("metadata", "safety_identifier", "user") if METADATA in lacks else ()
     return left_out + [name for name in names if fields.get(name)]
 
 
-def _is_strict(tool: Fields) -> bool:
-    return (tool.get("function") or {}).get("strict") is True
-
-
-def _without(fields: Fields, left_out: str) -> Fields:
+def without(fields: Fields, left_out: str) -> Fields:
     return {name: value for name, value in fields.items() if name != left_out}

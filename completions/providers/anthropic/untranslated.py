@@ -148,7 +148,7 @@ def _reasoning(call: Call, given: Fields, rules: ModelRules) -> tuple[Fields, Fi
     is_budget = asked.get("type") == "adaptive" and thinking.get("type") == "enabled"  # which spends about as much
     if config.get("effort") not in (None, level) and not is_budget:
         unheeded.append("output_config.effort")
-    return thinking, {**config, "effort": level} if level else _without(config, "effort"), unheeded
+    return thinking, {**config, "effort": level} if level else fallbacks.without(config, "effort"), unheeded
 
 
 def _thinking(call: Call, given: Fields, asked: Fields, rules: ModelRules) -> tuple[Fields, list[str]]:
@@ -170,7 +170,7 @@ def _thinking(call: Call, given: Fields, asked: Fields, rules: ModelRules) -> tu
             return {}, ["thinking"]
         return {**asked, "type": "enabled", "budget_tokens": budget}, []
     if rules.adaptive:
-        return {**_without(asked, "budget_tokens"), "type": "adaptive"}, ["thinking.budget_tokens"]
+        return {**fallbacks.without(asked, "budget_tokens"), "type": "adaptive"}, ["thinking.budget_tokens"]
     return {}, ["thinking"]
 
 
@@ -193,10 +193,6 @@ def _refused_sampling(given: Fields, thinking: Fields, rules: ModelRules) -> lis
         taken = {"temperature": given.get("temperature") == 1, "top_p": (given.get("top_p") or 0) >= _THINKING_TOP_P_MIN}
         return [name for name in asked if not taken.get(name)]
     return ["top_p"] if rules.sampling == "one" and {"temperature", "top_p"} <= set(asked) else []
-
-
-def _without(fields: Fields, left_out: str) -> Fields:
-    return {name: value for name, value in fields.items() if name != left_out}
 
 
 def _continues_unsigned(given: list[Fields]) -> bool:

@@ -11,7 +11,7 @@ from completions.providers import call_ids, sealed_reasoning, wire
 from completions.request import media
 from completions.request.fields import Fields, refuse
 
-_OWN_ID = "gemini_"
+OWN_ID = "gemini_"  # begins the ids of calls that callers get: so one is known to be Gemini's own when it comes back
 # Syntax in functionResponse.response: "output" and "error" are then all of it (ai.google.dev/api/caching#FunctionResponse), and
 # any $ref names a part with a file (github.com/router-for-me/CLIProxyAPI/issues/6065, github.com/vercel/ai/issues/14369).
 _RESULT_SYNTAX = ("output", "error")
@@ -52,11 +52,6 @@ def conversation(
     if not contents:
         refuse("messages", "must have a message with content that is not an instruction")
     return contents
-
-
-def callers_id(gemini_id: str) -> str:
-    """Return the id that the caller gets for a call, by which it is known to be Gemini's own when it comes back."""
-    return _OWN_ID + gemini_id
 
 
 class _Reader:
@@ -107,8 +102,8 @@ class _Reader:
         return parts
 
     def _own_id(self, call: Fields) -> Fields:
-        is_own = self._takes_ids and call["id"].startswith(_OWN_ID)
-        return {"id": call["id"].removeprefix(_OWN_ID)} if is_own else {}
+        is_own = self._takes_ids and call["id"].startswith(OWN_ID)
+        return {"id": call["id"].removeprefix(OWN_ID)} if is_own else {}
 
     def _signature(self, call: Fields) -> Fields:
         """Return the signature of the thinking before the call, which the caller got with the call, too, and sends back."""

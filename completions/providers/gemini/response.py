@@ -12,7 +12,7 @@ from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import ProviderError
 from completions.providers.exchange import InBandError, UnusableResponse
-from completions.providers.gemini.messages import callers_id
+from completions.providers.gemini.messages import OWN_ID
 from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
 from completions.providers.translated_streams import TranslatedStream
@@ -148,7 +148,7 @@ def _call(call: Fields, signature: Any, ids: set[str]) -> Fields:
         raise TypeError("a function without a name")
     function = {"name": call["name"], "arguments": arguments}
     given = call.get("id")
-    own_id = wire.own_id(callers_id(given) if isinstance(given, str) and given else None, ids)
+    own_id = wire.own_id(f"{OWN_ID}{given}" if isinstance(given, str) and given else None, ids)
     tool_call = {"id": own_id, "type": "function", "function": function}
     # Placed as at Google's OpenAI-compatible endpoint, so that its clients send it back:
     # ai.google.dev/gemini-api/docs/thought-signatures
