@@ -24,9 +24,8 @@ from billing.staff import approval_admin, unblocking  # noqa: F401  registers wh
 from billing.staff.forms import AccountForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation
 from billing.staff_permissions import staff_of
-from gateway_project.activity import admin_pages, keyset, list_values
+from gateway_project.activity import admin_pages, keyset, list_values, log
 from gateway_project.activity.list_values import column
-from gateway_project.activity.models import Activity
 from gateway_project.desk import panels, short_ids
 from gateway_project.desk.forms import ReasonForm, act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
@@ -220,5 +219,5 @@ class SignInLimitAdmin(admin_pages.ReadOnlyAdmin):
         limits.reset([each.row for each in used])
         summary = f"Unblocked {address}: {'; '.join(each.words for each in used)}."
         target = unblocking.find_user(address) or used[0].row
-        self.record(request, Activity.Act.UNBLOCKED, target, summary, **form.notes)
+        log.record(request, log.Act.UNBLOCKED, target, summary, **form.notes)
         return f"{address} is unblocked: within a minute everywhere."

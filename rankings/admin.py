@@ -19,9 +19,8 @@ from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueUnavailable
 
 from completions.models import LanguageModel
-from gateway_project.activity import list_values
+from gateway_project.activity import list_values, log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
-from gateway_project.activity.models import Activity
 from rankings import refresh, tasks
 from rankings.identity import mapping, rules
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
@@ -134,7 +133,7 @@ class AliasAdmin(RecordedAdmin):
                 **{column: name[column] for column in ("source", "key_kind", "external_key")},
                 defaults={"model": model, "method": Alias.Method.STAFF, "confidence": 1.0},
             )
-            self.record(request, Activity.Act.CHANGED, alias, text)
+            log.record(request, log.Act.CHANGED, alias, text)
             self._republish(request)
         messages.success(request, text)
 
@@ -242,7 +241,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
                     messages.warning(request, f"{snapshot} was not held back.")
                     continue
                 text = f"Published {snapshot}, which was held back: {snapshot.held_because}."
-                self.record(request, Activity.Act.CHANGED, snapshot, text, before={"held_because": snapshot.held_because})
+                log.record(request, log.Act.CHANGED, snapshot, text, before={"held_because": snapshot.held_because})
             transaction.on_commit(partial(_enqueue, request, tasks.republish.delay))
             messages.success(request, text)
 

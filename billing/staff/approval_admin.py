@@ -80,7 +80,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
                 act, values, outcome = self.approve(request, asked, staff_of(request))
                 text = f"Approved the {asked.what}."  # owners read it
                 after = {**values, "request": str(asked.pk)}
-                self.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
+                log.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
                 approvals.tell_requester(asked, f"It is approved and {self.approved_as}. {outcome}")
         except approvals.ApprovalRefused as refusal:
             messages.error(request, str(refusal))
@@ -107,7 +107,7 @@ class WaitingActAdmin(ReadOnlyAdmin):
                 approvals.decide(locked, approvals.Decision.DECLINED, staff_of(request), decision_reason=reason)
                 text = f"Declined the {asked.what} that {asked.requested_by} asked for."
                 details = {"reason": reason, "ticket": asked.ticket}
-                self.record(request, log.Act.CREDIT_DECLINED, asked.target, text, **details)
+                log.record(request, log.Act.CREDIT_DECLINED, asked.target, text, **details)
                 if asked.requested_by != request.user:
                     approvals.tell_requester(asked, f"It is declined. The reason: {reason}")
         except approvals.ApprovalRefused as refusal:

@@ -25,7 +25,7 @@ from billing.models import AddressChange, Invitation, Membership, PasswordLink, 
 from billing.sign_in import addresses, password_links, second_factor
 from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
 from billing.staff_permissions import staff_of
-from gateway_project.activity import admin_pages, list_values
+from gateway_project.activity import admin_pages, list_values, log
 from gateway_project.activity.models import Activity
 from gateway_project.db import cell, everywhere
 
@@ -72,7 +72,7 @@ class ClosesAbandonedAccounts:
                 yield
             for account in closed:
                 text = "Closed, because no member is active."
-                self.record(request, Activity.Act.CLOSED, account, text)  # type: ignore[attr-defined]
+                log.record(request, log.Act.CLOSED, account, text)
                 messages.warning(request, f"The account {account} is closed, because no member is active.")
 
 

@@ -18,9 +18,9 @@ from completions.bills import comparison, importing, samples
 from completions.bills.files import UPLOADED_BYTES_MAX, File, Refused
 from completions.bills.reading import EXACT
 from completions.models import Bill, BillComparison, BilledModel, Provider
+from gateway_project.activity import log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.list_values import column, moment
-from gateway_project.activity.models import Activity
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
@@ -142,7 +142,7 @@ class BillAdmin(_OneByOne, ReadOnlyAdmin):
             bill, is_new = form.imported
             if is_new:
                 with transaction.atomic():
-                    self.record(request, Activity.Act.ADDED, bill, f"Imported {bill}.")
+                    log.record(request, log.Act.ADDED, bill, f"Imported {bill}.")
             message = f"Imported {bill.lines:,} lines." if is_new else "This bill was imported before. Nothing changed."
             messages.success(request, message)
             return self.back_to(bill)

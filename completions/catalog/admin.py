@@ -27,10 +27,9 @@ from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
 from completions.statistics import measurements
-from gateway_project.activity import list_values
+from gateway_project.activity import list_values, log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.list_values import column
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars, number_fields
 
@@ -132,7 +131,7 @@ class ProviderAdmin(ShowsMeasurements):
             provider.refused_key, provider.key_refused_at, provider.key_refusal = "", None, ""
             with transaction.atomic():
                 provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
-                self.record(request, Activity.Act.CHANGED, provider, "Use the refused key again.")
+                log.record(request, log.Act.CHANGED, provider, "Use the refused key again.")
         self.message_user(request, f"{len(refused)} refused keys are used again.")
 
 
@@ -212,7 +211,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin):
                 else:
                     writes.set_price(model.pk, form.sheet, starts_at=starts_at)
                     text = f"Set the price: {form.change}."
-                    self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.sheet.values)
+                    log.record(request, log.Act.PRICED, model, text, before=form.before, after=form.sheet.values)
                     messages.success(request, text)
                 return self.back_to(model)
         context = {
@@ -241,7 +240,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin):
                     self._ask(request, model, "The withdrawal", f"Asked to withdraw {what}", ask, before=values)
                 else:
                     text = f"Withdrew {what}"
-                    self.record(request, Activity.Act.PRICED, model, text, before=values)
+                    log.record(request, log.Act.PRICED, model, text, before=values)
                     price.delete()
                     messages.success(request, text)
                 return self.back_to(model)
@@ -264,7 +263,7 @@ class LanguageModelAdmin(previews.PreviewedAdmin):
             messages.error(request, str(refusal))
             return
         after = {**asked.sheet.values, "request": str(asked.pk)}
-        self.record(request, Activity.Act.PRICE_REQUESTED, model, text, after=after, **details)
+        log.record(request, log.Act.PRICE_REQUESTED, model, text, after=after, **details)
         waits = '<a href="{}">{}</a> waits until a colleague approves it. Nothing is changed until then.'
         address = reverse("admin:completions_pricerequest_change", args=[asked.pk])
         messages.success(request, format_html(waits, address, what))
@@ -304,7 +303,7 @@ class RouteAdmin(ShowsMeasurements):
             outcome = route_calls.call(route)
             with transaction.atomic():  # not around the call, which may take half a minute
                 ended = f"failed: {outcome.failure}" if outcome.failure else f"answered after {outcome.seconds}"
-                self.record(request, Activity.Act.CALLED, route, f"Called the route by hand: it {ended}.")
+                log.record(request, log.Act.CALLED, route, f"Called the route by hand: it {ended}.")
         return self.show_action(request, "admin/completions/route/call.html", "Test call", route, outcome=outcome)
 
     @admin.display(description="circuit open", ordering="rests_until", empty_value="no")

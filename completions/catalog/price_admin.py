@@ -14,9 +14,9 @@ from completions.catalog.forms import ProviderPriceForm
 from completions.models import PriceRequest, ProviderDay, ProviderPrice, TokenPrices
 from completions.pricing.meters import METERS, Meter, Unit
 from completions.statistics import margins
+from gateway_project.activity import log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.list_values import column
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -68,11 +68,11 @@ class PriceRequestAdmin(WaitingActAdmin):
     def facts(self, asked: PriceRequest) -> dict[str, Any]:
         return {"change": self.change(asked), "effect": price_requests.describe_effect(asked.model, asked)}
 
-    def approve(self, request: HttpRequest, asked: PriceRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+    def approve(self, request: HttpRequest, asked: PriceRequest, by: User) -> tuple[log.Act, dict[str, Any], str]:
         price = price_requests.approve(asked.pk, by=by)
         is_new = price.effective_from > asked.requested_at
         text = f"{'It starts at' if is_new else 'In force stays the price from'} {price.effective_from:%Y-%m-%d %H:%M} UTC."
-        return Activity.Act.PRICED, price.sheet.values, text
+        return log.Act.PRICED, price.sheet.values, text
 
 
 @admin.register(ProviderPrice)

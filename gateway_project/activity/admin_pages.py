@@ -25,7 +25,6 @@ from django.urls import URLPattern, path, reverse
 
 from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
-from gateway_project.activity.models import Activity
 from gateway_project.db import cell, everywhere
 from gateway_project.db.owned import OwnedModel
 from gateway_project.text import number_fields
@@ -97,10 +96,6 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
             context["seen"] = outdated_pages.write(context["adminform"].form, formsets)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def record(self, request: HttpRequest, act: Activity.Act, target: Model, summary: str, **details: Any) -> None:
-        """Record an act. ``details`` are those of ``log.record``: ``before``, ``after``, ``reason``, ``ticket``."""
-        log.record(request, act, target, summary, **details)
-
     def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
         """Return the summary and the old and new values of the fields that changed. Django hands them to ``log_change``."""
         message = json.dumps(construct_change_message(form, formsets, add))
@@ -108,15 +103,15 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         return {"summary": LogEntry(change_message=message).get_change_message(), "before": before, "after": after}
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        self.record(request, Activity.Act.ADDED, obj, message["summary"], after=message["after"])
+        log.record(request, log.Act.ADDED, obj, message["summary"], after=message["after"])
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        self.record(request, Activity.Act.CHANGED, obj, message["summary"], before=message["before"], after=message["after"])
+        log.record(request, log.Act.CHANGED, obj, message["summary"], before=message["before"], after=message["after"])
 
     def log_deletions(self, request: HttpRequest, queryset: Iterable[Any]) -> Any:
         with transaction.atomic():
             for target in queryset:
-                self.record(request, Activity.Act.DELETED, target, f"Deleted {target}.")
+                log.record(request, log.Act.DELETED, target, f"Deleted {target}.")
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow filters in an address only on what the pages show: others could be guessed letter by letter, as digests can."""

@@ -68,7 +68,7 @@ class ReasonForm(SeenForm):
     ticket = forms.CharField(max_length=100, required=False, help_text="The number of the ticket, if there is one.")
 
     @property
-    def notes(self) -> dict[str, str]:
+    def notes(self) -> dict[str, Any]:
         """The reason and the ticket, as arguments of ``activity.log.record``."""
         return {name: self.cleaned_data[name] for name in ("reason", "ticket")}
 

@@ -18,9 +18,9 @@ from django.utils.safestring import SafeString
 from billing.models import User
 from completions.catalog.sync import diff, proposals
 from completions.models import CatalogProposal, UpstreamList
+from gateway_project.activity import log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.list_values import column
-from gateway_project.activity.models import Activity
 from gateway_project.text import web_addresses
 
 Decision = Callable[..., CatalogProposal]
@@ -149,9 +149,9 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
         verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
         text = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
-        self.record(request, Activity.Act.DECIDED, proposal, text)
+        log.record(request, log.Act.DECIDED, proposal, text)
         if proposal.model and proposal.state == CatalogProposal.State.APPLIED:
-            self.record(request, Activity.Act.DECIDED, proposal.model, text)
+            log.record(request, log.Act.DECIDED, proposal.model, text)
         if proposal.kind == CatalogProposal.Kind.NEW_MODEL and proposal.model_id:
             page = reverse("admin:completions_languagemodel_change", args=[quote(proposal.model_id)])
             text = format_html('{} It is switched off: <a href="{}">look it over</a>, and switch it on.', text, page)
