@@ -15,8 +15,8 @@ _ANY = "any"  # a value of its own: a form that lost its fields must not clear a
 class DollarsField(forms.CharField):
     """An amount typed in dollars, "12", "12.50", "12,50" or "$1,200", as whole cents; None when left empty."""
 
-    def __init__(self, *, min_cents: int = 0, max_cents: int, **options: Any) -> None:
-        self.min_cents, self.max_cents = min_cents, max_cents
+    def __init__(self, *, min_cents: int = 0, **options: Any) -> None:
+        self.min_cents, self.max_cents = min_cents, money.CENTS_MAX
         super().__init__(max_length=30, empty_value=None, **options)
 
     def to_python(self, value: Any) -> Any:

@@ -1,7 +1,6 @@
 """The JSON of billing's API. Cents and camelCase names appear only here."""
 
 from base64 import b64encode
-from dataclasses import dataclass
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_serializer
@@ -75,21 +74,21 @@ class LedgerPageSerializer(serializers.Serializer[Any]):
     count = serializers.IntegerField(help_text="How many entries this reply has.")
 
 
-@dataclass(frozen=True)
-class ProofParts:
-    account: Account
-    head: tuple[int, bytes | None]  # number and hash
-    root: LedgerRoot | None
-    inclusion: Inclusion | None
-    entries: list[RecordedEntry]
-    roots: list[LedgerRoot]
+class HexField(serializers.CharField):
+    def to_representation(self, value: Any) -> str:
+        return bytes(value).hex()
+
+
+class Base64Field(serializers.CharField):
+    def to_representation(self, value: Any) -> str:
+        return b64encode(value).decode()
 
 
 class LedgerHeadSerializer(serializers.Serializer[Any]):
     """The last entry. Whoever keeps it can prove later that nothing before it was changed."""
 
     entry = serializers.IntegerField(min_value=1, help_text="The number of the entry in the account.")
-    hash = serializers.CharField(help_text="SHA-256 over the entry and all before it, in hexadecimal digits.")
+    hash = HexField(help_text="SHA-256 over the entry and all before it, in hexadecimal digits.")
 
 
 class LedgerRootSerializer(serializers.Serializer[LedgerRoot]):
@@ -97,36 +96,28 @@ class LedgerRootSerializer(serializers.Serializer[LedgerRoot]):
 
     number = serializers.IntegerField(min_value=1, help_text="The number of the root.")
     statement = serializers.CharField(help_text="The signed text: lines of names and values.")
-    signature = serializers.CharField(help_text="The Ed25519 signature of the statement's UTF-8 bytes, in Base64.")
-
-    def to_representation(self, root: LedgerRoot) -> dict[str, Any]:
-        return {"number": root.number, "statement": root.statement, "signature": b64encode(root.signature).decode()}
+    signature = Base64Field(help_text="The Ed25519 signature of the statement's UTF-8 bytes, in Base64.")
 
 
 class LedgerInclusionSerializer(serializers.Serializer[Inclusion]):
     """How the root includes the account's last entry of then (RFC 6962)."""
 
     leaf = serializers.IntegerField(min_value=0, help_text="The account's place in the tree.")
-    entry = serializers.IntegerField(min_value=1, help_text="The number of the account's last entry when the root was made.")
-    hash = serializers.CharField(help_text="The hash of that entry.")
-    path = serializers.ListField(child=serializers.CharField(), help_text="What the leaf is joined with, from it to the root.")
-
-    def to_representation(self, found: Inclusion) -> dict[str, Any]:
-        path = [hash.hex() for hash in found.path]
-        return {"leaf": found.leaf, "entry": found.seq, "hash": found.hash.hex(), "path": path}
+    entry = serializers.IntegerField(
+        source="seq", min_value=1, help_text="The number of the account's last entry when the root was made."
+    )
+    hash = HexField(help_text="The hash of that entry.")
+    path = serializers.ListField(child=HexField(), help_text="What the leaf is joined with, from it to the root.")
 
 
 class LedgerRecordSerializer(serializers.Serializer[RecordedEntry]):
     """An entry as its hash was made of it."""
 
     record = serializers.CharField(help_text="The text of the entry, a JSON array.")
-    hash = serializers.CharField(help_text="The hash of the entry.")
-
-    def to_representation(self, entry: RecordedEntry) -> dict[str, Any]:
-        return {"record": entry.record, "hash": entry.hash.hex()}
+    hash = HexField(help_text="The hash of the entry.")
 
 
-class LedgerProofSerializer(serializers.Serializer[ProofParts]):
+class LedgerProofSerializer(serializers.Serializer[Any]):
     """A proof of the account's ledger. A part that does not exist yet is null."""
 
     account = serializers.CharField(help_text="The id of the account.")
@@ -135,15 +126,3 @@ class LedgerProofSerializer(serializers.Serializer[ProofParts]):
     inclusion = LedgerInclusionSerializer(allow_null=True, help_text="How the root includes the account.")
     entries = LedgerRecordSerializer(many=True, help_text="The entries after `afterEntry`, in their order.")
     roots = LedgerRootSerializer(many=True, help_text="The roots after `afterRoot`, in their order.")
-
-    def to_representation(self, parts: ProofParts) -> dict[str, Any]:
-        last_seq, last_hash = parts.head
-        represent_root, represent_entry = LedgerRootSerializer().to_representation, LedgerRecordSerializer().to_representation
-        return {
-            "account": str(parts.account.pk),
-            "head": {"entry": last_seq, "hash": last_hash.hex()} if last_hash else None,
-            "root": represent_root(parts.root) if parts.root else None,
-            "inclusion": LedgerInclusionSerializer().to_representation(parts.inclusion) if parts.inclusion else None,
-            "entries": [represent_entry(entry) for entry in parts.entries],
-            "roots": [represent_root(root) for root in parts.roots],
-        }

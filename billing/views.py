@@ -12,13 +12,7 @@ from rest_framework.views import APIView
 from billing.ledger import reading, statement
 from billing.models import Account, LedgerEntry, LedgerRoot
 from billing.proof import chain, inclusion
-from billing.serializers import (
-    BalanceSerializer,
-    LedgerEntrySerializer,
-    LedgerPageSerializer,
-    LedgerProofSerializer,
-    ProofParts,
-)
+from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer, LedgerProofSerializer
 from gateway_project import errors
 from gateway_project.web.openapi import specification
 from gateway_project.web.query_parameters import Choice, FilteredView, ParameterSet, Text, Time, WholeNumber
@@ -142,7 +136,7 @@ class ProofView(FilteredView):
     def get(self, request: Request) -> Response:
         account, selected = _account(request), self.select(ProofSelection())
         last = LedgerRoot.objects.order_by("-number").first()
-        head = last_seq, _ = chain.read_last(account.pk)  # after the root, or it might include a later entry
+        last_seq, last_hash = chain.read_last(account.pk)  # after the root, or it might include a later entry
         _require("afterEntry", selected.after_entry, last_seq, "the last entry")
         for name, number in (("afterRoot", selected.after_root), ("root", selected.root)):
             _require(name, number, last.number if last else 0, "the last root")
@@ -153,8 +147,15 @@ class ProofView(FilteredView):
             roots = list(after.defer("parts")[: selected.limit])
         if selected.after_entry is not None:
             entries = chain.read_between(account.pk, selected.after_entry, last_seq, limit=selected.limit)
-        parts = ProofParts(account, head, root, inclusion.find(account.pk, root) if root else None, entries, roots)
-        return Response(LedgerProofSerializer(parts).data)
+        proof = {
+            "account": account.pk,
+            "head": {"entry": last_seq, "hash": last_hash} if last_hash else None,
+            "root": root,
+            "inclusion": inclusion.find(account.pk, root) if root else None,
+            "entries": entries,
+            "roots": roots,
+        }
+        return Response(LedgerProofSerializer(proof).data)
 
 
 def _require(name: str, number: int | None, last: int, what: str) -> None:

@@ -38,9 +38,7 @@ _ACTIONS = [
 class BudgetForm(forms.Form):
     """How much may be spent in a month, and what happens then."""
 
-    amount = DollarsField(
-        label="Amount per month in US dollars", min_cents=1, max_cents=money.CENTS_MAX, help_text="For example, 50 or 12.50."
-    )
+    amount = DollarsField(label="Amount per month in US dollars", min_cents=1, help_text="For example, 50 or 12.50.")
     action = forms.ChoiceField(label="When it is spent", choices=_ACTIONS, widget=forms.RadioSelect, initial=_ACTIONS[0][0])
 
 

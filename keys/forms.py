@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.utils.text import capfirst
 
-from billing import money
 from billing.forms import DataDemandsForm, DollarsField, SelectedAccountForm
 from billing.models import Account
 from gateway_project import app_config
@@ -62,9 +61,7 @@ class LimitForm(forms.Form):
     """A spending limit: none, one-time, or one that resets."""
 
     spending_type = forms.ChoiceField(label="Spending limit", choices=TYPES, widget=forms.RadioSelect, initial=NO_LIMIT)
-    spending_limit = DollarsField(
-        label="Amount in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="For example, 5 or 12.50."
-    )
+    spending_limit = DollarsField(label="Amount in US dollars", required=False, help_text="For example, 5 or 12.50.")
     spending_period = forms.ChoiceField(
         label="Resets", choices=_PERIODS, required=False, help_text="Only for a limit that resets."
     )

@@ -24,11 +24,6 @@ _ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a me
 Page = Callable[..., HttpResponseBase]
 
 
-def _may(permission: Permission, *, while_open: bool = False) -> property:
-    """Say in templates whether the member's role has the permission, for some only while the account is open."""
-    return property(lambda member: member.may(permission) and (member.account_is_active or not while_open))
-
-
 class Member:
     """The signed-in member and the selected account, for the header of every page; templates read ``request.member``."""
 
@@ -36,6 +31,7 @@ class Member:
         account = chosen.account
         self.email, self.is_staff = user.email, user.is_staff
         self.role = Role(chosen.role)
+        self.may = {permission.name: permission in PERMISSIONS[self.role] for permission in Permission}
         self.account_name, self.account_is_active = account.name, account.is_active
         # The threshold of alerts, if the balance of an account that had credit, beyond one to try, is below it.
         no_credit = Q(type=LedgerEntry.Type.USAGE_DEBIT) | Q(reference__startswith="trial:")
@@ -45,19 +41,6 @@ class Member:
         self.choices = [
             {"id": str(each.account_id), "name": each.account.name, "is_chosen": each == chosen} for each in memberships
         ]
-
-    def may(self, permission: Permission) -> bool:
-        return permission in PERMISSIONS[self.role]
-
-    may_manage_keys = _may(Permission.MANAGE_KEYS)
-    may_make_keys = _may(Permission.MANAGE_KEYS, while_open=True)
-    may_send_requests = _may(Permission.SEND_REQUESTS)
-    may_manage_by_program = _may(Permission.MANAGE_BY_PROGRAM)
-    may_make_management_keys = _may(Permission.MANAGE_BY_PROGRAM, while_open=True)
-    may_pay = _may(Permission.PAY)
-    may_manage_webhooks = _may(Permission.MANAGE_WEBHOOKS)
-    may_manage_members = _may(Permission.MANAGE_MEMBERS)
-    may_see_settings = _may(Permission.SEE_SETTINGS)
 
 
 def member_of(request: HttpRequest) -> Member:
@@ -111,7 +94,7 @@ def requires(permission: Permission) -> Callable[[Page], Page]:
     def restrict(view: Page) -> Page:
         @functools.wraps(view)
         def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not member_of(request).may(permission):
+            if not member_of(request).may[permission.name]:
                 return render(request, "dashboard/other_role.html", {"permission": permission.value}, status=403)
             return view(request, account, *args, **kwargs)
 

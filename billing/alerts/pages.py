@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from billing import locks, money
+from billing import locks
 from billing.accounts.list_forms import ListForm
 from billing.accounts.member_pages import act_page, form_page, page_of, plain_page
 from billing.accounts.roles import Permission
@@ -43,7 +43,6 @@ class SettingsForm(forms.Form):
     threshold = DollarsField(
         label="Alert when the balance falls below",
         min_cents=1,
-        max_cents=money.CENTS_MAX,
         required=False,
         help_text="In US dollars. Leave empty for no alert.",
     )

@@ -26,7 +26,7 @@ _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
 class _Credit(StaffAct):
     """Credits the account, or asks a colleague to approve that."""
 
-    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX)
+    amount = DollarsField(label="Amount in US dollars", min_cents=1)
 
     def clean_amount(self) -> int:
         cents: int = self.cleaned_data["amount"]

@@ -55,7 +55,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the members; to those who may invite, also who is invited."""
     members = account.memberships.select_related("user").order_by("user__email")
     context: dict[str, Any] = {"members": [(each, DESCRIPTIONS[Role(each.role)]) for each in members]}
-    if member_of(request).may_manage_members:
+    if member_of(request).may[Permission.MANAGE_MEMBERS.name]:
         waiting = invitations.find_waiting(account).select_related("invited_by").order_by("email")
         context |= {"waiting": waiting, "now": pool.database_time()}
     return render(request, "members/list.html", context)

@@ -5,7 +5,6 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from billing import money
 from billing.forms import DollarsField
 from billing.models import BillingDetails, TopUpRule
 from gateway_project.text import dollars
@@ -16,7 +15,7 @@ _COLUMNS = {"threshold": "threshold_cents", "amount": "amount_cents", "month_max
 class CreditForm(forms.Form):
     """How much credit to add: one of the presets, as a button of its own, or an amount that is typed."""
 
-    amount = DollarsField(label="Another amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, required=False)
+    amount = DollarsField(label="Another amount in US dollars", min_cents=1, required=False)
     preset = forms.TypedChoiceField(coerce=int, empty_value=None, required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,9 +40,9 @@ class CreditForm(forms.Form):
 class TopUpForm(forms.Form):
     """When credit is bought automatically, how much of it, and how much at most in a month."""
 
-    threshold = DollarsField(label="When available balance falls below", max_cents=money.CENTS_MAX)
-    amount = DollarsField(label="Amount to buy", max_cents=money.CENTS_MAX)
-    month_max = DollarsField(label="Maximum per month", max_cents=money.CENTS_MAX)
+    threshold = DollarsField(label="When available balance falls below")
+    amount = DollarsField(label="Amount to buy")
+    month_max = DollarsField(label="Maximum per month")
 
     def __init__(self, *args: Any, rule: TopUpRule | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

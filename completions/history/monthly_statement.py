@@ -13,6 +13,7 @@ from django.shortcuts import render
 
 from billing.accounts.list_forms import begin_of
 from billing.accounts.member_pages import member_of, plain_page
+from billing.accounts.roles import Permission
 from billing.ledger import reading
 from billing.models import Account
 from billing.payments import booking
@@ -25,7 +26,7 @@ from gateway_project.text import dollars
 @plain_page()
 def show_month(request: HttpRequest, account: Account, year: int, month: int) -> HttpResponse:
     """Show the statement of a calendar month in UTC. Billing details are for those who may pay."""
-    payer = booking.describe_payer(account) if member_of(request).may_pay else {}
+    payer = booking.describe_payer(account) if member_of(request).may[Permission.PAY.name] else {}
     context = {**read(account, year, month), "seller": settings.SELLER_LINES, "payer": payer}
     return render(request, "dashboard/month.html", context)
 

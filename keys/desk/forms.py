@@ -67,7 +67,7 @@ class RaiseForm(KeyAct):
 
     name, title, permission = "raise", "Raise the limit temporarily", "keys.set_spending_limit"
 
-    raised_limit = DollarsField(label="Amount in US dollars", max_cents=money.CENTS_MAX)
+    raised_limit = DollarsField(label="Amount in US dollars")
     until = number_fields.DateTimeField(
         label="Until (UTC)",
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],

@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class CellsConfig(AppConfig):
-    name = "gateway_project.cells"
-    label = "cells"
