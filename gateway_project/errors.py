@@ -214,6 +214,7 @@ class MoneyRefused(ApiError):
 
     limit_source = "account"
     counted_id = ""
+    reached: Any = None  # what an alert tells of the limit or budget that refuses, if most of it is spent
     description = "The account's credits or the key's limit did not pay for it"
     advice = "Add credit, raise the key's limit, or send a smaller max_tokens."
 

@@ -1140,6 +1140,7 @@ mutant(
 
 CROSSINGS = "billing/ledger/test_crossings.py"
 LIMIT_MARKS = "keys/limits/test_limit_marks.py"
+REACHED = "keys/refusal_history/test_reached.py"
 
 mutant(
     "a_low_balance_is_told_with_every_entry",
@@ -1184,8 +1185,14 @@ mutant(
 mutant(
     "a_key_is_told_again_in_its_window",
     "A key above a mark of its limit is told with every settlement.",
-    code("keys.limits.limit_marks:find_passed", "spent_before_nanos * 100 < window", "window"),
-    f"{LIMIT_MARKS}::test_each_mark_is_told_when_it_is_reached_to_the_nanodollar",
+    code("keys.limits.limit_marks:find_passed", "spent_nanos - spent_before_nanos", "spent_nanos"),
+    f"{LIMIT_MARKS}::test_another_limit_is_told_when_its_own_marks_are_passed[16-told4]",
+)
+mutant(
+    "an_enormous_request_reaches_a_budget",
+    "A request that needs more than is left tells that a limit or budget is reached, however little is spent.",
+    code("keys.limits.allowance:Allowance.reached", "* 80", "* 0"),
+    *(f"{REACHED}::test_an_enormous_request_is_told_from_80_percent_on[{source}]" for source in ("key", "run", "budget")),
 )
 
 # --- Limits ------------------------------------------------------------------------------------------------------------

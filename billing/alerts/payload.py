@@ -65,6 +65,7 @@ def describe(alert: AccountAlert) -> Words:
     """Return the alert in words."""
     usd = {name: dollars.show(value).shown for name, value in alert.data.items() if name.endswith("_nanos")}
     data = alert.data
+    refused = f" The request needed up to {usd['needed_nanos']}." if "needed_nanos" in data else ""
     match Kind(alert.kind):
         case Kind.BALANCE_LOW:
             return Words(
@@ -73,6 +74,8 @@ def describe(alert: AccountAlert) -> Words:
             )
         case Kind.KEY_NEAR_LIMIT:
             return Words(f"{data['key_name']} has spent {data['percent']} % of its limit", _spent(data, usd))
+        case Kind.KEY_AT_LIMIT if refused:
+            return Words(f"{data['key_name']} was refused a request", f"{_spent(data, usd)}{refused}")
         case Kind.KEY_AT_LIMIT:
             return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
         case Kind.KEY_HOUR_UNUSUAL:
@@ -83,10 +86,11 @@ def describe(alert: AccountAlert) -> Words:
             )
         case Kind.RUN_NEAR_BUDGET | Kind.RUN_AT_BUDGET:
             share = f"{data['percent']} % of its budget" if data["percent"] < 100 else "its budget"
+            did = "was refused a request" if refused else f"has spent {share}"
             spent = f"It spent {usd['spent_nanos']} of {usd['budget_nanos']} with the key {data['key_name']}."
-            return Words(f"The run {data['run']} has spent {share}", spent)
+            return Words(f"The run {data['run']} {did}", f"{spent}{refused}")
         case Kind.MONTH_NEAR_BUDGET | Kind.MONTH_AT_BUDGET:
-            return Words(*_month(data, usd))
+            return Words(*_month(data, usd, refused))
         case Kind.TOP_UP_STOPPED:
             is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
             reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]
@@ -136,17 +140,17 @@ def _end(data: dict[str, Any]) -> tuple[str, str]:
     return f"{data['model']} stays", "The announced end is withdrawn."
 
 
-def _month(data: dict[str, Any], usd: dict[str, str]) -> tuple[str, str]:
+def _month(data: dict[str, Any], usd: dict[str, str], refused: str) -> tuple[str, str]:
     whose = {
         "ACCOUNT": "of the account",
         "TAG": f"of keys with the tag {data['tag']}",
         "MEMBER": f"of the keys of {data['member']}",
     }[data["scope"]]
-    is_spent, until = data["percent"] >= 100, f"until {data['resets_at'][:10]} at 00:00 UTC"
-    ends = "are refused" if is_spent else "will be refused from 100 %"
-    title = f"{'The' if is_spent else '80 % of the'} monthly budget {whose} is spent"
+    is_near, until = data["percent"] < 100 and not refused, f"until {data['resets_at'][:10]} at 00:00 UTC"
+    ends = "will be refused from 100 %" if is_near else "that do not fit are refused" if refused else "are refused"
+    title = f"{'80 % of the' if is_near else 'The'} monthly budget {whose} {'refused a request' if refused else 'is spent'}"
     what = f"Its requests {ends} {until}." if data["stops"] else "Requests continue: this budget only sends alerts."
-    return title, f"{usd['spent_nanos']} of {usd['budget_nanos']} is spent. {what}"
+    return title, f"{usd['spent_nanos']} of {usd['budget_nanos']} is spent.{refused} {what}"
 
 
 def _reason_and_balance(data: dict[str, Any]) -> str:

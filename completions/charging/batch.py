@@ -49,7 +49,7 @@ from keys.budgets import counts, monthly, runs
 from keys.budgets.counts import BudgetChange
 from keys.budgets.monthly import MonthState
 from keys.budgets.runs import RunPlace, RunState
-from keys.limits import limit_state_cache, rate_limits, refusal_cache, spending
+from keys.limits import limit_marks, limit_state_cache, rate_limits, refusal_cache, spending
 from keys.limits.spending import SpendingChange, SpendingWindow
 from keys.models import ApiKey, BudgetMonth, Run, SpendingDay
 
@@ -125,6 +125,7 @@ class PendingWrites(msgspec.Struct):
     entries_inserted: list[NewEntry] = []
     manual_entries_inserted: list[NewEntry] = []  # of these, those of which a record says who booked them
     budgets_changed: list[BudgetChange] = []
+    key_marks_passed: list[dict[str, Any]] = []
     alerts_inserted: list[NewAlert] = []
     completions_ended: list[tuple[Any, ...]] = []
     completions_begun: list[CompletionRecord] = []
@@ -141,6 +142,7 @@ class PendingWrites(msgspec.Struct):
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
             (unpaid_work.update_unpaid_work_statement, self.unpaid_work_updated.values()),
             (writer.insert_manual_entries_statement, self.manual_entries_inserted),
+            (partial(Statement, limit_marks.TELL_KEYS), self.key_marks_passed),
             (movements.insert_alerts_statement, self.alerts_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),

@@ -74,7 +74,7 @@ class Resolution(Ending):
         if window := rows.windows.get(key.id):
             spent_before_nanos = window.spent_nanos
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=settled_nanos)
-            writes.alerts_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
+            writes.key_marks_passed += limit_marks.find_passed(key, window, spent_before_nanos)
         writes.rate_limits_updated[key.id] = key
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if unpaid_work.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):

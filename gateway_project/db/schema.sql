@@ -4155,6 +4155,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0035_accounts_have_own_keys', now()),
 	('billing', '0036_second_factor_requests_are_called_lost_phones', now()),
 	('billing', '0037_alerts_of_budgets', now()),
+	('billing', '0038_labels_of_what_is_reached', now()),
 	('cells', '0001_cells_and_the_directory', now()),
 	('completions', '0001_initial', now()),
 	('completions', '0002_idempotency', now()),

@@ -1,12 +1,14 @@
-"""The SQL that counts holds and charges on runs and monthly budgets, under the locks of their accounts."""
+"""The SQL that counts holds and charges on runs and monthly budgets, under the locks of their accounts, and tells of marks."""
 
 from collections.abc import Collection
 from datetime import date, datetime
+from functools import partial
 
 import msgspec
 
+from billing.models import AccountAlert
 from gateway_project.db.pipelined_transaction import Statement
-from keys.budgets import crossings
+from keys.limits import limit_marks
 
 
 class BudgetChange(msgspec.Struct, frozen=True):
@@ -40,6 +42,8 @@ _UPDATE_RUNS = f"""
         spent_nanos = keys_run.spent_nanos + change.spent_nanos, requests = keys_run.requests + change.requests
     FROM (SELECT key_id, run, {_SUMS} FROM {_CHANGES} WHERE run IS NOT NULL GROUP BY key_id, run) AS change
     WHERE keys_run.key_id = change.key_id AND keys_run.name = change.run
+    RETURNING keys_run.key_id, keys_run.name AS counted_id, keys_run.budget_nanos AS amount_nanos, keys_run.spent_nanos,
+        change.spent_nanos AS more_nanos, NULL::bigint AS needed_nanos
     """  # noqa: S608  constants of this code
 _INSERT_MONTHS = f"""
     INSERT INTO keys_budgetmonth (budget_id, month, amount_cents, spent_nanos, held_nanos)
@@ -52,9 +56,30 @@ _UPDATE_MONTHS = f"""
         spent_nanos = counted.spent_nanos + change.spent_nanos
     FROM (SELECT budget_id, date_trunc('month', day::timestamp)::date AS month, {_SUMS} FROM {_MONTHS} GROUP BY 1, 2) AS change
     WHERE counted.budget_id = change.budget_id AND counted.month = change.month
+    RETURNING counted.budget_id AS counted_id, counted.month + interval '1 month' AS resets_at,
+        counted.amount_cents * 10000000 AS amount_nanos, counted.spent_nanos, change.spent_nanos AS more_nanos,
+        NULL::bigint AS needed_nanos
     """  # noqa: S608  constants of this code
-
-_TELL_RUNS, _TELL_MONTHS = crossings.tell_runs(_UPDATE_RUNS), crossings.tell_months(_UPDATE_MONTHS)
+_Kind, _MONTH = AccountAlert.Kind, "(resets_at - interval '1 month')::date"
+tell_runs = partial(
+    limit_marks.tell,
+    tables="keys_apikey AS key ON key.id = key_id",
+    told="'run', key_id, counted_id",
+    facts="'run', counted_id, 'key_id', key_id, 'key_name', key.name, 'budget_nanos', amount_nanos",
+    near=_Kind.RUN_NEAR_BUDGET,
+    at=_Kind.RUN_AT_BUDGET,
+)
+tell_months = partial(
+    limit_marks.tell,
+    tables="""keys_budget AS budget ON budget.id = counted_id AND ended_at IS NULL
+        LEFT JOIN billing_user AS member ON member.id = member_id""",
+    told=f"'month', counted_id, {_MONTH}, amount_nanos",
+    facts=f"""'budget_id', counted_id, 'scope', scope, 'tag', nullif(tag, ''), 'member', email, 'stops', action = 'STOP',
+            'budget_nanos', amount_nanos, 'month', to_char({_MONTH}, 'YYYY-MM'), {limit_marks.RESETS_AT}""",
+    near=_Kind.MONTH_NEAR_BUDGET,
+    at=_Kind.MONTH_AT_BUDGET,
+)
+_TELL_RUNS, _TELL_MONTHS = tell_runs(_UPDATE_RUNS), tell_months(_UPDATE_MONTHS)
 
 
 def statements(changes: Collection[BudgetChange]) -> list[Statement]:

@@ -27,7 +27,9 @@ class SharedBudget(Allowance):
         if self.unspent_nanos >= need_nanos:
             raise self.refusal(errors.TiedUp, f"The {self} is enough, but running requests hold it. Try again in a moment.")
         left, need = dollars.format_usd(self.unspent_nanos), dollars.format_usd(need_nanos)
-        raise self.refusal(errors.BudgetExceeded, f"The {self} has {left} left, and this request may cost up to {need}.")
+        refusal = self.refusal(errors.BudgetExceeded, f"The {self} has {left} left, and this request may cost up to {need}.")
+        refusal.reached = self.reached(need_nanos, source=self.source, counted_id=self.id, resets_at=self.resets_at)
+        raise refusal
 
     def refusal(self, error: type[errors.MoneyRefused], message: str) -> errors.MoneyRefused:
         resets_at = timestamps.iso_millis(self.resets_at) if self.resets_at else None

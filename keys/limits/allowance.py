@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
@@ -18,3 +19,10 @@ class Allowance:
     def available_nanos(self) -> int:
         """The money that a new request may still hold."""
         return max(self.limit_nanos - self.spent_nanos - self.held_nanos, 0)
+
+    def reached(self, need_nanos: int, **place: Any) -> dict[str, Any] | None:
+        """Return what ``limit_marks.tell`` takes of a refusal. Before 80 % is spent, only an enormous request does not fit."""
+        if not self.limit_nanos * 80 <= self.spent_nanos * 100 < self.limit_nanos * 100:
+            return None
+        amounts = {"amount_nanos": self.limit_nanos, "spent_nanos": self.spent_nanos}
+        return {**place, **amounts, "more_nanos": need_nanos, "needed_nanos": need_nanos}

@@ -1,36 +1,55 @@
-"""Alerts of keys that come near their spending limit, or have spent it.
+"""The SQL that writes an alert when a key's spending limit, a run or a monthly budget reaches 80 % or 100 % of its amount.
 
-A mark is passed by one settlement: less was spent of the window before it, as much or more after it. So nothing must be
-remembered. A limit that is set below what is spent already passes no mark: who sets it sees that.
+A charge passes a mark if less was spent before it, and as much or more after it: its transaction tells it. A refusal for want
+of the rest reaches 100 %, too: the history of refusals tells it. An id is made of what is told, so the first of both tells, and
+once, also if a correction is passed again. An amount that is set below what is spent passes no mark: its setter knows.
 """
 
-from billing.ledger.movements import NewAlert
+from typing import Any
+
 from billing.models import AccountAlert
 from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
 
-MARKS = ((80, AccountAlert.Kind.KEY_NEAR_LIMIT.value), (100, AccountAlert.Kind.KEY_AT_LIMIT.value))  # percents
+
+def tell(changed: str, tables: str, told: str, facts: str, near: str, at: str) -> str:
+    """Return SQL that tells which of the ``changed`` passed a mark by ``more_nanos``, in force in ``tables``.
+
+    These were spent, or are ``needed_nanos`` that were refused. Ids are in order, or two writers could wait for each other.
+    """
+    return f"""
+        WITH changed AS ({changed})
+        INSERT INTO billing_accountwarning (id, account_id, kind, data)
+        SELECT md5(concat_ws(' ', {told}, mark))::uuid, account_id, kind, jsonb_build_object({facts},
+            'percent', least(mark, floor(spent_nanos * 100::numeric / amount_nanos)), 'spent_nanos', spent_nanos)
+            || jsonb_strip_nulls(jsonb_build_object('needed_nanos', needed_nanos))
+        FROM changed JOIN {tables} CROSS JOIN (VALUES (80, '{near}'), (100, '{at}')) AS marks (mark, kind)
+        WHERE (spent_nanos + coalesce(needed_nanos, 0)) * 100::numeric >= amount_nanos * mark::numeric
+            AND (spent_nanos + coalesce(needed_nanos, 0) - more_nanos) * 100::numeric < amount_nanos * mark::numeric
+        ORDER BY 1 ON CONFLICT DO NOTHING
+        """  # noqa: S608  constants of this code
 
 
-def find_passed(key: ApiKey, window: SpendingWindow, spent_before_nanos: int) -> list[NewAlert]:
-    """Return an alert for each mark that a settlement passed, in the window as it is after it. The key is locked."""
-    if window.spent_nanos * 100 < window.limit_nanos * MARKS[0][0]:
+# ``counted_id`` is that of a run or a budget. Amounts are above 0: a limit of $0 passes no mark.
+CHANGED = """SELECT * FROM json_to_recordset($1::json) AS change (key_id text, counted_id text, first_day text,
+    resets_at timestamp, amount_nanos bigint, spent_nanos bigint, more_nanos bigint, needed_nanos bigint)"""
+RESETS_AT = """'resets_at', to_char(resets_at, 'YYYY-MM-DD"T00:00:00+00:00"')"""
+TELL_KEYS = tell(
+    CHANGED,
+    "keys_apikey AS key ON key.id = key_id",
+    "'key', key_id, first_day, amount_nanos",
+    f"'key_id', key_id, 'key_name', name, 'limit_nanos', amount_nanos, 'period', spending_period, {RESETS_AT}",
+    *(AccountAlert.Kind.KEY_NEAR_LIMIT, AccountAlert.Kind.KEY_AT_LIMIT),
+)
+
+
+def find_passed(key: ApiKey, window: SpendingWindow, spent_before_nanos: int) -> list[dict[str, Any]]:
+    """Return what ``TELL_KEYS`` takes if a settlement passed a mark, in the window as it is after it. The key is locked."""
+    amount_nanos, spent_nanos = window.limit_nanos, window.spent_nanos
+    if not (
+        spent_before_nanos * 100 < amount_nanos * 80 <= spent_nanos * 100 or spent_before_nanos < amount_nanos <= spent_nanos
+    ):
         return []
-    return [
-        _warn(key, window, kind, percent)
-        for percent, kind in MARKS
-        if spent_before_nanos * 100 < window.limit_nanos * percent <= window.spent_nanos * 100
-    ]
-
-
-def _warn(key: ApiKey, window: SpendingWindow, kind: str, percent: int) -> NewAlert:
-    data = {
-        "key_id": key.pk,
-        "key_name": key.name,
-        "percent": percent,
-        "limit_nanos": window.limit_nanos,
-        "spent_nanos": window.spent_nanos,
-        "period": key.spending_period,
-        "resets_at": window.resets_at.isoformat() if window.resets_at else None,
-    }
-    return NewAlert(key.account_id, kind, data)
+    place = {"key_id": key.pk, "first_day": window.first_day, "resets_at": window.resets_at}
+    more_nanos = spent_nanos - spent_before_nanos
+    return [{**place, "amount_nanos": amount_nanos, "spent_nanos": spent_nanos, "more_nanos": more_nanos}]

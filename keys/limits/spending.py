@@ -125,12 +125,14 @@ def require_available(window: SpendingWindow | None, need_nanos: int) -> None:
     limit = f"key's spending limit of {dollars.format_usd(window.limit_nanos)}"
     if window.unspent_nanos == 0:
         raise errors.SpendingLimitReached(f"The {limit} is reached.", resets_at=resets_at, **held)
-    raise errors.SpendingLimitReached(
+    refusal = errors.SpendingLimitReached(
         f"This request may cost up to {dollars.format_usd(need_nanos)},"
         f" but the {limit} has only {dollars.format_usd(window.unspent_nanos)} left.",
         resets_at=resets_at,
         **held,
     )
+    refusal.reached = window.reached(need_nanos, source="key", first_day=window.first_day, resets_at=window.resets_at)
+    raise refusal
 
 
 class SpendingChange(msgspec.Struct, frozen=True):

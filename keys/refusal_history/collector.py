@@ -23,7 +23,7 @@ from gateway_project.web import error_replies
 from gateway_project.web.request_notes import notes_of
 from keys.models import ApiKey
 from keys.refusal_history import tables
-from keys.refusal_history.tables import Kind, Refusal
+from keys.refusal_history.tables import Kind, Reached, Refusal
 
 logger = logging.getLogger("gateway.refusals")
 
@@ -41,6 +41,7 @@ class RefusalsOfKey:
 
     counts: dict[Kind, int] = field(default_factory=dict)
     latest: deque[Refusal] = field(default_factory=lambda: deque(maxlen=LATEST_MAX))
+    reached: deque[Reached] = field(default_factory=lambda: deque(maxlen=tables.LATEST_MAX))
 
     def count(self, kind: Kind, number: int) -> int:
         """Return how many counted refusals were dropped for want of room."""
@@ -58,10 +59,12 @@ class RefusalCollector:
     by_key: dict[str, RefusalsOfKey] = field(default_factory=dict)
     dropped: int = 0
 
-    def record(self, key_id: str, refusal: Refusal) -> None:
+    def record(self, key_id: str, refusal: Refusal, reached: Reached | None = None) -> None:
         of_key = self._of_key(key_id)
         self.dropped += of_key.count(refusal.kind, 1)
         of_key.latest.append(refusal)
+        if reached and reached not in of_key.reached:
+            of_key.reached.append(reached)
 
     def take(self) -> "RefusalCollector":
         """Return what was collected, and begin anew."""
@@ -77,6 +80,7 @@ class RefusalCollector:
             of_key = self._of_key(key_id)
             self.dropped += sum(of_key.count(kind, number) for kind, number in refusals.counts.items())
             of_key.latest.extend(refusals.latest)
+            of_key.reached.extend(refusals.reached)
 
     def _of_key(self, key_id: str) -> RefusalsOfKey:
         of_key = self.by_key.get(key_id)
@@ -115,7 +119,9 @@ def _write_cells(taken: RefusalCollector) -> None:
         of_cell = RefusalCollector({key_id: taken.by_key[key_id] for key_id in key_ids})
         try:
             with cell.use(number), pool.time_limit():
-                pipelined_transaction.execute(tables.write_statement(_of_each_key(of_cell)))
+                reached = [{**each, "key_id": id} for id, of_key in of_cell.by_key.items() for each in of_key.reached]
+                for statement in (*tables.tell_statements(reached), tables.write_statement(_of_each_key(of_cell))):
+                    pipelined_transaction.execute(statement)
         except (DataError, IntegrityError) as error:
             failures.append(error)
         except pool.DATABASE_ERRORS as error:
@@ -149,7 +155,7 @@ def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpRespo
     is_refused = not error_replies.hand_on(error, request, response, took_nothing=took_nothing)
     if is_refused and notes.key_id:
         refusal = _new_refusal(error, datetime.now(UTC), notes.id, notes.model_id)
-        process_collector.record(notes.key_id, refusal)
+        process_collector.record(notes.key_id, refusal, getattr(error, "reached", None))
     return response
 
 

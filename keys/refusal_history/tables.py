@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models.functions import Now
 
 from gateway_project.db.pipelined_transaction import Statement
 from keys import secret
+from keys.budgets import counts
+from keys.limits import limit_marks
 from keys.models import RefusalCount, RefusedRequest
 
 LATEST_MAX = 50  # of each key
@@ -41,6 +43,12 @@ class Refusal(NamedTuple):
         return Kind(self.at.replace(minute=0, second=0, microsecond=0), self.status, self.code, self.error)
 
 
+_TELL = {
+    "key": limit_marks.TELL_KEYS,
+    "run": counts.tell_runs(limit_marks.CHANGED),
+    "budget": counts.tell_months(limit_marks.CHANGED),
+}
+Reached = Mapping[str, Any]
 OfEachKey = Collection[tuple[str, Mapping[Kind, int], Collection[Refusal]]]  # key id, counts, the last refusals
 
 
@@ -96,6 +104,12 @@ def write_statement(of_each_key: OfEachKey) -> Statement:
             "latest": [{"key_id": key_id, **_cleaned(refusal)} for key_id, _, latest in of_each_key for refusal in latest],
         },
     )
+
+
+def tell_statements(reached: Collection[Reached]) -> list[Statement]:
+    """SQL that tells of limits and budgets that refused requests when most of them was spent. A repetition tells nothing."""
+    of_source = {source: [each for each in reached if each["source"] == source] for source in _TELL}
+    return [Statement(_TELL[source], rows) for source, rows in of_source.items() if rows]
 
 
 def _cleaned(refusal: Refusal) -> dict[str, object]:

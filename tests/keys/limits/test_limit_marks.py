@@ -5,6 +5,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from billing.models import AccountAlert
+from gateway_project.db import pipelined_transaction
+from gateway_project.db.pipelined_transaction import Statement
 from keys import lifecycle
 from keys.limits import limit_marks, spending
 from keys.limits.spending import SpendingWindow
@@ -30,32 +32,37 @@ def window_of(limit_cents, spent_nanos):
 
 
 def settle(key, window, nanos, day=DAY):
-    before = window.spent_nanos
+    before, told = window.spent_nanos, set(AccountAlert.objects.all())
     window.settle(day, held_nanos=0, spent_nanos=nanos)
-    return [(each.kind, each.data["percent"]) for each in limit_marks.find_passed(key, window, before)]
+    if passed := limit_marks.find_passed(key, window, before):
+        pipelined_transaction.execute(Statement(limit_marks.TELL_KEYS, passed))
+    return sorted((each.data["percent"], each.kind) for each in set(AccountAlert.objects.all()) - told)
 
 
 def test_each_mark_is_told_when_it_is_reached_to_the_nanodollar(key):
     window = window_of(10, 0)
     told = [settle(key[0], window, nanos) for nanos in (8 * CENT - 1, 1, CENT, CENT - 1, 1, 0)]
-    assert told == [[], [("KEY_NEAR_LIMIT", 80)], [], [], [("KEY_AT_LIMIT", 100)], []]
+    assert told == [[], [(80, "KEY_NEAR_LIMIT")], [], [], [(100, "KEY_AT_LIMIT")], []]
 
 
 def test_who_passes_both_marks_at_once_is_told_of_both(key):
-    assert settle(key[0], window_of(10, 0), 10 * CENT) == [("KEY_NEAR_LIMIT", 80), ("KEY_AT_LIMIT", 100)]
+    assert settle(key[0], window_of(10, 0), 10 * CENT) == [(80, "KEY_NEAR_LIMIT"), (100, "KEY_AT_LIMIT")]
 
 
 def test_what_was_spent_of_an_earlier_window_does_not_count(key):
     assert settle(key[0], window_of(10, 7 * CENT), 3 * CENT, day=date(2026, 1, 30)) == []
 
 
-@pytest.mark.parametrize(("limit_cents", "told"), [(20, [("KEY_NEAR_LIMIT", 80)]), (15, []), (5, []), (0, [])])
+@pytest.mark.parametrize(
+    ("limit_cents", "told"), [(20, [(80, "KEY_NEAR_LIMIT")]), (15, []), (5, []), (0, []), (16, [(100, "KEY_AT_LIMIT")])]
+)
 def test_another_limit_is_told_when_its_own_marks_are_passed(key, limit_cents, told):
     assert settle(key[0], window_of(limit_cents, 15 * CENT), CENT) == told
 
 
 def test_the_facts_are_those_of_the_moment(key):
-    [alert] = limit_marks.find_passed(key[0], window_of(10, 9 * CENT), 0)
+    settle(key[0], window_of(10, 0), 9 * CENT)
+    alert = AccountAlert.objects.get()
     assert alert.account_id == key[0].account_id
     assert alert.data == {
         "key_id": key[0].pk,
