@@ -37,9 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("witness", help="A file, or ENTRY:HASH.")
     parser.add_argument("url", help="The address of the gateway.")
-    parser.add_argument(
-        "--keys", metavar="FILE", help="Public keys that you kept, instead of those that the gateway shows now."
-    )
+    parser.add_argument("--keys", metavar="FILE", help="Public keys that you kept, not those that the gateway shows now.")
     parser.add_argument("--save", metavar="FILE", help="Write what proves the ledger of today.")
     options = parser.parse_args()
     try:
@@ -47,7 +45,7 @@ def main() -> int:
         fetch = fetch_from(options.url.rstrip("/"), os.environ.get("GATEWAY_API_KEY", ""))
         keys = json.loads(read(options.keys)) if options.keys else fetch("/.well-known/ledger-keys.json")
         now = fetch("/api/billing/ledger/proof")
-        proven, open_ = check(witness, now, fetch, keys, are_kept=bool(options.keys))
+        proven, unproven = check(witness, now, fetch, keys, are_kept=bool(options.keys))
         if options.save:
             save(options.save, now, keys)
     except NotProven as error:
@@ -56,9 +54,8 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001  whatever it is, it says nothing about the ledger
         sys.stderr.write(f"Cannot verify: {type(error).__name__}: {error}\n")
         return 2
-    sys.stdout.write(
-        "".join(["Proven:\n", *(f"- {line}\n" for line in proven), "Not proven:\n", *(f"- {line}\n" for line in open_)])
-    )
+    lines = ["Proven:", *(f"- {line}" for line in proven), "Not proven:", *(f"- {line}" for line in unproven)]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 
@@ -97,9 +94,7 @@ def read_witness(given: str) -> Witness:
     else:
         for row in csv.DictReader(io.StringIO(text)):
             if witness.rows.setdefault(int(row["seq"]), row) != row:
-                raise ValueError(
-                    f"{given} has two different lines of entry {row['seq']}: verify each of them in a file of its own"
-                )
+                raise ValueError(f"{given} has two different lines of entry {row['seq']}: verify each in a file of its own")
         witness.hashes = {number: row.get("hash") or "" for number, row in witness.rows.items()}
     for number, hash in witness.hashes.items():
         if number < 1 or len(hash) != 64 or set(hash) - set("0123456789abcdef"):
@@ -152,9 +147,7 @@ def check(witness: Witness, now: dict[str, Any], fetch: Fetch, keys: dict[str, A
         f"The balance after entry {last} is {balance} dollars.",
     ]
     if witness.rows:
-        proven.append(
-            f"Times, types, amounts and balances of the {len(witness.rows)} lines of your file are those of the ledger."
-        )
+        proven.append(f"Times, types, amounts and balances of the {len(witness.rows)} lines of your file are the ledger's.")
     unproven = ["That each charge was right: only that it is what you were told before, and adds up."]
     if now["root"] and now["inclusion"]:
         check_root(now, found, keys, witness, fetch, proven, unproven)
@@ -194,7 +187,7 @@ def follow(witness: Witness, now: dict[str, Any], fetch: Fetch) -> tuple[dict[in
             if number in named:
                 found[number] = hash
     if hash != now["head"]["hash"]:
-        raise NotProven("the entries do not lead to the hash of the last one")
+        raise NotProven("the hashes of the entries do not end with that of the last one")
     return found, f"{Decimal(balance or 0) / NANOS:f}"
 
 
@@ -203,15 +196,9 @@ def hash_of(record: str, before: str | None) -> str:
 
 
 def compare(row: dict[str, str], number: int, id: str, type: str, amount: int, after: int, at: str) -> None:
-    told = (
-        row["id"],
-        row["type"],
-        row["createdAt"][:23],
-        nanos(row["amountInDollars"]),
-        nanos(row["balanceAfterInDollars"]),
-    )
-    if told != (id, type, at[:23], amount, after):
-        raise NotProven(f"line {number} of your file says something else than the ledger: was the file changed?")
+    amounts = nanos(row["amountInDollars"]), nanos(row["balanceAfterInDollars"])
+    if (row["id"], row["type"], row["createdAt"][:23], *amounts) != (id, type, at[:23], amount, after):
+        raise NotProven(f"line {number} of your file differs from the ledger: was the file changed?")
 
 
 def nanos(text: str) -> int:
@@ -246,9 +233,8 @@ def check_root(
     if entry > now["head"]["entry"]:
         raise NotProven(f"root {facts['number']} includes entry {entry}, which the ledger has no longer")
     if entry in found:
-        proven.append(
-            f"Root {facts['number']}, of {facts['hour']}, includes entry {entry} and all before. Key {facts['key']} signed it."
-        )
+        root = f"Root {facts['number']}, of {facts['hour']}, which the key {facts['key']} signed,"
+        proven.append(f"{root} includes entry {entry} and all before.")
     if entry < now["head"]["entry"]:
         unproven.append(f"That others see the entries after {entry}: the next root will include them.")
     if witness.root:
@@ -266,7 +252,7 @@ def read_root(root: dict[str, Any], keys: dict[str, Any]) -> dict[str, str]:
                 return facts
             raise NotProven(f"the signature of root {facts['number']} is wrong")
     raise NotProven(
-        f"root {facts['number']} is signed by the key {facts['key']}, which is none of the public keys: was another made?"
+        f"the key {facts['key']}, which signed root {facts['number']}, is none of the public keys: was another made?"
     )
 
 
@@ -274,7 +260,7 @@ def lines_of(root: dict[str, Any]) -> dict[str, str]:
     title, *lines, end = root["statement"].split("\n")
     facts = dict(line.split(": ", 1) for line in lines)
     if (title, end, facts.get("number")) != ("model-gateway ledger root", "", str(root["number"])):
-        raise NotProven(f"root {root['number']} has a statement that is none")
+        raise NotProven(f"the statement of root {root['number']} is malformed")
     return facts
 
 
@@ -313,7 +299,7 @@ def follow_roots(yours: dict[str, Any], latest: dict[str, Any], keys: dict[str, 
                 raise NotProven(f"root {root['number']} does not follow root {at['number']}: the roots were made anew")
             at = root
     if at["statement"] != latest["statement"]:
-        raise NotProven(f"root {at['number']} is another than before")
+        raise NotProven(f"root {at['number']} has two statements")
 
 
 # --- Ed25519: RFC 8032, section 5.1 -------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ def test_a_statement_of_another_account_proves_nothing(module, alice, statements
 def test_a_file_that_was_changed_is_told_from_a_ledger_that_was(module, bobs_client, statements):
     path = Path(statements[0])
     path.write_text(path.read_text().replace("-0.007000001", "-0.007000002"))
-    with pytest.raises(module.NotProven, match="line 2 of your file says something else than the ledger: was the file changed"):
+    with pytest.raises(module.NotProven, match="line 2 of your file differs from the ledger: was the file changed"):
         check(module, bobs_client, statements[0])
 
 
@@ -208,9 +208,9 @@ def flipped(text):
 
 
 FORGED = {
-    "the last hash": (change("head", "hash", to=flipped), "do not lead to the hash"),
+    "the last hash": (change("head", "hash", to=flipped), "do not end with that of the last"),
     "an end before the statement": (change("head", "entry", to=lambda _: 2), "the end was cut off"),
-    "a record": (change("entries", 4, "record", to=lambda text: text.replace("key-a", "key-b")), "do not lead to the hash"),
+    "a record": (change("entries", 4, "record", to=lambda text: text.replace("key-a", "key-b")), "do not end with that of the last"),
     "an amount": (change("entries", to=lambda entries: [dearer(each) for each in entries]), "is not the one before"),
     "no entries": (change("entries", to=lambda _: []), "entry [12] is missing"),
     "entries in another order": (change("entries", to=lambda entries: entries[::-1]), "in the place of entry"),
@@ -222,8 +222,8 @@ FORGED = {
         "signature of root 2 is wrong",
     ),
     "the key": (change("root", "statement", to=lambda text: text.replace("key: ", "key: x")), "none of the public keys"),
-    "no statement": (change("root", "statement", to=lambda text: f"x{text}"), "a statement that is none"),
-    "the number": (change("root", "number", to=lambda number: number + 1), "a statement that is none"),
+    "no statement": (change("root", "statement", to=lambda text: f"x{text}"), "is malformed"),
+    "the number": (change("root", "number", to=lambda number: number + 1), "is malformed"),
     "the path": (change("inclusion", "path", to=lambda path: [flipped(each) for each in path]), "does not include the ledger"),
     "a short path": (change("inclusion", "path", to=lambda path: path[:-1]), "too short|does not include"),
     "a long path": (change("inclusion", "path", to=lambda path: [*path, "00" * 32]), "too long|does not include"),
