@@ -1,7 +1,6 @@
 """The views of the public pages. Each renders from ``facts`` what ``public_page`` has not kept."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,35 +10,19 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from completions.public import costs, facts, quickstart, selection, status
 from completions.public.facts import Facts
 from completions.public.selection import Selection
 from completions.statistics import uptime
 from gateway_project import app_config, errors
-from gateway_project.db import pool
 from gateway_project.web import error_replies, hosts, public_page, wrong_paths
 from gateway_project.web.openapi import reference
 
-View = Callable[..., HttpResponseBase]
+_public = public_page.view("The models are unavailable right now.")
 
 
-def _public(view: View) -> View:
-    """Reply with 503 when nothing was read before the database went away."""
-
-    @require_safe
-    @functools.wraps(view)
-    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        try:
-            return view(request, *args, **kwargs)
-        except pool.DATABASE_ERRORS:
-            return error_replies.respond(request, errors.ServiceUnavailable("The models are unavailable right now."))
-
-    return page
-
-
-def _to_people(view: View) -> View:
+def _to_people(view: public_page.View) -> public_page.View:
     """Refuse a request that carries an API key: its client lacks /v1 in its base URL, and would take a page for a reply."""
 
     @functools.wraps(view)

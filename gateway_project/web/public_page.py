@@ -4,12 +4,14 @@ One page is rendered at a time; meanwhile the previous one is served. A page of 
 request: it would fill the cache.
 """
 
+import functools
 import gzip
 import hashlib
 import math
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -17,9 +19,10 @@ from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
+from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
-from gateway_project.web import hosts
+from gateway_project.web import error_replies, hosts
 
 _HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
 _CACHED_SECONDS = 10
@@ -31,6 +34,30 @@ _UNCRAWLED = ["/dashboard/", "/accounts/", "/admin/", "/api/", "/mails/", "/v1/"
 _ROBOTS = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in _UNCRAWLED)
 
 _rendering = threading.Lock()
+
+View = Callable[..., HttpResponseBase]
+
+
+def view(unavailable: str) -> Callable[[View], View]:
+    """Return a decorator that replies with errors as pages, which nobody keeps; ``unavailable`` is said without a database."""
+
+    def decorate(function: View) -> View:
+        @require_safe
+        @functools.wraps(function)
+        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            try:
+                return function(request, *args, **kwargs)
+            except pool.DATABASE_ERRORS:
+                error: errors.ApiError = errors.ServiceUnavailable(unavailable)
+            except errors.ApiError as refusal:
+                error = refusal
+            response = error_replies.refuse(request, error)
+            response["Cache-Control"] = "no-store"
+            return response
+
+        return page
+
+    return decorate
 
 
 @dataclass(frozen=True)

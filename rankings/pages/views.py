@@ -3,8 +3,6 @@
 A rendered page is cached for some seconds, and as long as nothing new is published.
 """
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +11,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, RoutableAlias
 from gateway_project import errors
@@ -36,33 +33,7 @@ HISTORY_DAYS = 180
 _FACTS_SECONDS = 10
 _NO_MODEL = "There is no model with this ID here."
 
-View = Callable[..., HttpResponseBase]
-
-
-def _public(view: View) -> View:
-    """Turn errors into pages. These are not cached: the cause may be gone at the next request."""
-
-    @require_safe
-    @functools.wraps(view)
-    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        try:
-            return view(request, *args, **kwargs)
-        except errors.ApiError as error:
-            return _error_page(error)
-        except pool.DATABASE_ERRORS:
-            return _error_page(errors.ServiceUnavailable("The rankings are unavailable right now. Please try again."))
-
-    return page
-
-
-def _error_page(error: errors.ApiError) -> HttpResponse:
-    html = _render_error(error.status, error.message)
-    return HttpResponse(html, status=error.status, headers={**error.headers, "Cache-Control": "no-store"})
-
-
-@functools.lru_cache(maxsize=64)
-def _render_error(status: int, message: str) -> bytes:
-    return render_to_string("rankings/error.html", {"error": {"status": status, "message": message}}).encode()
+_public = public_page.view("The rankings are unavailable right now. Please try again.")
 
 
 @_public
