@@ -127,7 +127,7 @@ def new_budget(request: HttpRequest, account: Account) -> HttpResponse:
             return _set(request, account, form, **form.place)
         except errors.MaximumReached as refusal:
             form.add_error(None, refusal.message)
-    return render(request, "budgets/new.html", {"form": form})
+    return render(request, "budgets/form.html", {"form": form, "place": ""})
 
 
 @form_page(Permission.MANAGE_KEYS)
@@ -139,7 +139,7 @@ def change_budget(request: HttpRequest, account: Account, budget_id: str) -> Htt
     form = BudgetForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
         return _set(request, account, form, scope=budget.scope, tag=budget.tag, member=budget.member)
-    return render(request, "budgets/change.html", {"form": form, "budget": budget, "place": describe_place(budget)})
+    return render(request, "budgets/form.html", {"form": form, "place": describe_place(budget)})
 
 
 def _set(request: HttpRequest, account: Account, form: BudgetForm, **place: Any) -> HttpResponse:

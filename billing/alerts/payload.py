@@ -80,7 +80,7 @@ def describe(alert: AccountAlert) -> Words:
             return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
         case Kind.KEY_HOUR_UNUSUAL:
             return Words(
-                f"{data['key_name']} spent {usd['spent_nanos']} in an hour, far more than usual",
+                f"{data['key_name']} spent {usd['spent_nanos']} in an hour, {data['spent_nanos'] // data['usual_nanos']} times as much as usual",
                 f"Its usual hour is up to {usd['usual_nanos']}. This one began at {data['starts_at'][11:16]} UTC."
                 " Pause the key if you did not expect this.",
             )

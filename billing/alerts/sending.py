@@ -151,7 +151,7 @@ def _link(alert: AccountAlert) -> dict[str, str]:
         case AccountAlert.Kind.BALANCE_LOW:
             return {"link": hosts.mailed_page("billing", _BILLING), "button": "Add credit"}
         case AccountAlert.Kind.KEY_HOUR_UNUSUAL if alert.data["key_url"]:
-            more = {"more": "See what it asked for", "more_link": alert.data["requests_url"]}
+            more = {"more": "See its requests", "more_link": alert.data["requests_url"]}
             return {"link": alert.data["key_url"], "button": "Open the key, to pause it", **more}
         case AccountAlert.Kind.RUN_NEAR_BUDGET | AccountAlert.Kind.RUN_AT_BUDGET:
             run = (alert.data["key_id"], alert.data["run"])

@@ -99,10 +99,10 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
             return redirect("ranked-model", target_id)
         raise errors.ModelUnknown(_NO_MODEL)
     cache_key = ("rankings", (model_id, query.source, query.board))
-    return public_page.respond(request, cache_key, lambda: _render_model(model_id, query), version=published)
+    return public_page.respond(request, cache_key, lambda: _render_model(model_id, query, published), version=published)
 
 
-def _render_model(model_id: str, query: RankingsQuery) -> str:
+def _render_model(model_id: str, query: RankingsQuery, published: PublishedRankings) -> str:
     model = LanguageModel.objects.of_chat().filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
         raise errors.ModelUnknown(_NO_MODEL)
@@ -119,6 +119,8 @@ def _render_model(model_id: str, query: RankingsQuery) -> str:
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "entry": shown,
+        "ranks_lost": -shown.change if shown else 0,
+        "ranked_models": len(published.leaderboard(query.source, query.board)) if query.source == Source.INTERNAL else None,
         "explanation": explanation.explain(shown) if shown else None,
         "days": days,
         "history": plots.history_plot(ranks) if len(days) > 1 else None,

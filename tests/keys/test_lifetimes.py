@@ -238,7 +238,7 @@ def test_keys_that_are_idle_unlimited_or_without_an_end_are_counted_and_listed(o
     SpendingDay.objects.create(key=used, day=today - 29 * DAY)
     SpendingDay.objects.create(key=idle, day=today - 31 * DAY)
     page = owner.get(KEYS)
-    assert "Idle for 30 days: 1 · No spending limit: 1 · Never expires: 1 · No maximum lifetime · Change" in text(page)
+    assert "Idle for 30 days: 1 · No spending limit: 1 · Never expires: 1 · No maximum lifetime: set one" in text(page)
     assert [each.name for each in page.context["keys"] if each.is_idle] == ["idle"]
     for only, name in (("idle", "idle"), ("unlimited", "used"), ("endless", "endless")):
         assert f'href="/dashboard/keys/?only={only}"' in page.content.decode()

@@ -220,6 +220,6 @@ def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
         "80 % of the monthly budget of keys with the tag web is spent",
         "will be refused from 100 % until 2027-01-01 at 00:00 UTC",
         "The monthly budget of the keys of m@example.org is spent",
-        "Nightly spent $5.00 in an hour, far more than usual Its usual hour is up to $1.00. This one began at 14:00 UTC.",
+        "Nightly spent $5.00 in an hour, 5 times as much as usual Its usual hour is up to $1.00. This one began at 14:00 UTC.",
     ):
         assert words in page

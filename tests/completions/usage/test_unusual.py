@@ -188,7 +188,7 @@ def test_completions_that_cost_far_more_than_usual_are_mailed_and_posted(request
         "requestsUrl": f"http://testserver/dashboard/requests/?key={key.pk}&since={hour:%Y-%m-%d}&until={hour:%Y-%m-%d}",
     }
     billing_tasks.mail_warnings()
-    [email] = [each for each in mail.outbox if "far more than usual" in each.subject]
+    [email] = [each for each in mail.outbox if " times as much as usual" in each.subject]
     assert sent["data"]["keyUrl"] in email.body
     assert sent["data"]["requestsUrl"] in email.body
     assert AlertDelivery.objects.filter(alert=alert, endpoint=endpoint).count() == 1

@@ -170,4 +170,4 @@ def test_model_page_explains_the_score_and_shows_its_history(explained, open_pag
     page.get_by_text("View as table").click()
     expect(page.get_by_role("table", name="Rank per day").get_by_role("row")).to_have_count(32)
     page.get_by_role("link", name="Coding").click()
-    expect(page.get_by_role("heading", name="Why this score: Coding, by This gateway")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why this score: Coding, This gateway")).to_be_visible()

@@ -611,6 +611,7 @@ def test_before_anything_is_measured_the_chart_shows_what_context_a_price_buys(d
     show()
     assert list(points(html(get()))) == ["Alpha: context 200K, price $1.00"]
     assert "Prices so far." in text(get())
+    assert "General, by price 1" in text(get())
     assert "Speeds come once some replies of a model were streamed." in text(get())
     headings = re.findall(r'<table class="figures-table".*?</thead>', html(get()), re.DOTALL)[0]
     assert re.findall(r"<a[^>]*>(\w+)", headings) == ["Rank", "Model", "Overall", "Context", "Price"]
@@ -933,11 +934,18 @@ def test_explanation_tells_a_missing_ranking_from_an_inapplicable_source(scored)
     assert sums(get("/rankings/acme/other"))["Adjusted quality"] == ("(0.00 × 0.0 + 0.25 × 25) ÷ (0.00 + 0.25)", "25.0")
 
 
+def test_the_page_of_a_model_begins_with_its_rank_among_how_many(scored):
+    Entry.objects.filter(model="acme/best", source="INTERNAL", board="GENERAL").update(change=-2)
+    show()
+    assert "Rank on General 1 of 2, down 2 in a week Overall" in text(get("/rankings/acme/best"))
+    assert re.search(r"Rank on General \d+ unchanged in a week", text(get("/rankings/acme/best", source="LMSYS_ARENA")))
+
+
 def test_chosen_board_is_explained(scored):
     page = text(get("/rankings/acme/best", source="LMSYS_ARENA"))
-    assert "Why this score: General, by LMArena" in page
+    assert "Why this score: General, LMArena" in page
     assert sums(get("/rankings/acme/best", source="LMSYS_ARENA"))["Confidence"][0] == "1.00 × 0.92 × 0.95"
-    assert "Why this score: Math, by This gateway" in text(get("/rankings/acme/best", board="MATH"))
+    assert "Why this score: Math, This gateway" in text(get("/rankings/acme/best", board="MATH"))
     assert "OpenRouter does not rank this model on this leaderboard." in text(get("/rankings/acme/best", source="OPENROUTER"))
 
 
