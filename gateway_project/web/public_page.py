@@ -39,7 +39,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def view(unavailable: str) -> Callable[[View], View]:
-    """Return a decorator that replies with errors as pages, which nobody keeps; ``unavailable`` is said without a database."""
+    """Return a decorator that makes pages of errors, which are not kept. ``unavailable`` is the one without a database."""
 
     def decorate(function: View) -> View:
         @require_safe
