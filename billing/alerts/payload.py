@@ -79,8 +79,9 @@ def describe(alert: AccountAlert) -> Words:
         case Kind.KEY_AT_LIMIT:
             return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
         case Kind.KEY_HOUR_UNUSUAL:
+            times = data["spent_nanos"] // data["usual_nanos"]
             return Words(
-                f"{data['key_name']} spent {usd['spent_nanos']} in an hour, {data['spent_nanos'] // data['usual_nanos']} times as much as usual",
+                f"{data['key_name']} spent {usd['spent_nanos']} in an hour, {times} times as much as usual",
                 f"Its usual hour is up to {usd['usual_nanos']}. This one began at {data['starts_at'][11:16]} UTC."
                 " Pause the key if you did not expect this.",
             )

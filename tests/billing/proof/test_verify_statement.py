@@ -208,9 +208,9 @@ def flipped(text):
 
 
 FORGED = {
-    "the last hash": (change("head", "hash", to=flipped), "do not end with that of the last"),
+    "the last hash": (change("head", "hash", to=flipped), "do not end with"),
     "an end before the statement": (change("head", "entry", to=lambda _: 2), "the end was cut off"),
-    "a record": (change("entries", 4, "record", to=lambda text: text.replace("key-a", "key-b")), "do not end with that of the last"),
+    "a record": (change("entries", 4, "record", to=lambda text: text.replace("key-a", "key-b")), "do not end with"),
     "an amount": (change("entries", to=lambda entries: [dearer(each) for each in entries]), "is not the one before"),
     "no entries": (change("entries", to=lambda _: []), "entry [12] is missing"),
     "entries in another order": (change("entries", to=lambda entries: entries[::-1]), "in the place of entry"),
