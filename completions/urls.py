@@ -21,7 +21,7 @@ urlpatterns = [
     path("messages/quote", MessageQuoteView.as_view()),
     path("models", ModelListView.as_view()),
     path("models/<path:model_id>", ModelView.as_view()),
-    path("quote", views.QuoteView.as_view()),
+    path("quote", views.ChatQuoteView.as_view()),
     path("responses", ResponsesView.as_view()),
     path("responses/compact", CompactionView.as_view()),
     path("responses/input_tokens", InputTokensView.as_view()),

@@ -139,15 +139,6 @@ class RequestView(RatedView):
                 raise
             return load(mended), mended
 
-    def quote(self, request: Request) -> HttpResponse:
-        """Return the hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
-        with self.reading(request) as (key, chat):
-            caller = Caller(key.pk, key.account_id)
-            demands = data_demands.in_force(chat.provider_preferences, key, key.account)
-            run = runs.read_headers(request._request.META)
-            described = describe_quote(chat, eligibility.eligible_offers(chat, caller, demands), caller, run)
-        return json_reply(described)
-
     @contextmanager
     def reading(self, request: Request) -> Iterator[tuple[ApiKey, ChatRequest]]:
         """Receive and parse a body that no provider is asked with. The block runs in the turn of the key's requests."""
@@ -169,6 +160,18 @@ class RequestView(RatedView):
         finally:
             # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
+
+
+class QuoteView(RequestView):
+    """The hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
+
+    def post(self, request: Request) -> HttpResponse:
+        with self.reading(request) as (key, chat):
+            caller = Caller(key.pk, key.account_id)
+            demands = data_demands.in_force(chat.provider_preferences, key, key.account)
+            run = runs.read_headers(request._request.META)
+            described = describe_quote(chat, eligibility.eligible_offers(chat, caller, demands), caller, run)
+        return json_reply(described)
 
 
 class TranslatedView(RequestView):

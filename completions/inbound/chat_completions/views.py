@@ -12,7 +12,7 @@ from completions.chat import ChatRequest, RequestBody
 from completions.inbound import descriptions
 from completions.inbound.chat_completions import clients, serializers
 from completions.inbound.chat_completions.completion_object import describe_completion
-from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
+from completions.inbound.completion_view import CompletionView, QuoteView, RatedView, json_reply
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
@@ -48,12 +48,9 @@ class ChatCompletionsView(CompletionView):
         return chat
 
 
-class QuoteView(RequestView):
+@descriptions.reading("createQuote", "Quote a completion", serializers.ChatCompletionRequest, serializers.Quote)
+class ChatQuoteView(QuoteView):
     """The hold and the maximum cost of a chat request."""
-
-    @descriptions.reading("createQuote", "Quote a completion", serializers.ChatCompletionRequest, serializers.Quote)
-    def post(self, request: Request) -> HttpResponse:
-        return self.quote(request)
 
 
 class PastCompletionView(RatedView):

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from completions.chat import ChatRequest
 from completions.inbound import descriptions, quotes
 from completions.inbound.chat_completions.serializers import Quote
-from completions.inbound.completion_view import CompletionView, TranslatedView
+from completions.inbound.completion_view import CompletionView, QuoteView, TranslatedView
 from completions.inbound.messages import reply, serializers, tools
 from completions.inbound.messages import request as messages_request
 from completions.request import schema
@@ -76,18 +75,15 @@ class MessagesView(_ReadsMessages, CompletionView):
         return request
 
 
-class MessageQuoteView(_ReadsMessages):
+@descriptions.reading(
+    "createMessageQuote",
+    "Quote a completion, in Anthropic's Messages",
+    serializers.MessageRequest,
+    Quote,
+    auth=descriptions.AUTH,
+)
+class MessageQuoteView(_ReadsMessages, QuoteView):
     """The hold and the maximum cost of a request in Anthropic's Messages."""
-
-    @descriptions.reading(
-        "createMessageQuote",
-        "Quote a completion, in Anthropic's Messages",
-        serializers.MessageRequest,
-        Quote,
-        auth=descriptions.AUTH,
-    )
-    def post(self, request: Request) -> HttpResponseBase:
-        return self.quote(request)
 
 
 class CountTokensView(_AnthropicReplies):

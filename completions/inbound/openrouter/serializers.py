@@ -12,6 +12,10 @@ NOT_KEPT = (
     *("num_media_completion", "num_search_results", "preset_id", "response_cache_source_id", "router", "service_tier"),
     *("session_id", "upstream_inference_cost", "user_agent", "web_search_engine", "workspace_id"),
 )
+# Of a key: about what the gateway does not have.
+NO_FLAGS = ("is_management_key", "is_provisioning_key", "include_byok_in_limit")
+NO_USAGE = ("byok_usage", "byok_usage_daily", "byok_usage_weekly", "byok_usage_monthly")
+NO_VALUES = ("effective_budget", "creator_user_id", "organization_id", "workspace_id")
 _DOLLARS = {"type": "number", "format": "decimal"}
 _ABSENT = "Always null: the gateway has none."
 
@@ -44,20 +48,14 @@ class KeyData(Shape):
     expires_at = Moment("When the key stops working. null: never.", allow_null=True)
     is_free_tier = Flag("Whether the account was never charged.")
     rate_limit = KeyRateLimit(help_text="How many requests the key may make.")
-    is_management_key = Flag("false")
-    is_provisioning_key = Flag("false")
-    include_byok_in_limit = Flag("false")
-    byok_usage = SchemaField(_DOLLARS, "0, as the three that follow.")
-    byok_usage_daily = SchemaField(_DOLLARS, "Always 0.")
-    byok_usage_weekly = SchemaField(_DOLLARS, "Always 0.")
-    byok_usage_monthly = SchemaField(_DOLLARS, "Always 0.")
     free_model_daily_requests = FreeModelRequests(help_text="No model is free.")
     allowed_data_regions = Array(Text(), "Those that key and account allow, or global.")
     budgets = Array(serializers.DictField(), "Always empty.", max_length=0)
-    effective_budget = _null(_ABSENT)
-    creator_user_id = _null(_ABSENT)
-    organization_id = _null(_ABSENT)
-    workspace_id = _null(_ABSENT)
+
+    def get_fields(self) -> dict[str, Any]:
+        flags = {name: Flag("false") for name in NO_FLAGS}
+        zeros = {name: SchemaField(_DOLLARS, "Always 0.") for name in NO_USAGE}
+        return {**super().get_fields(), **flags, **zeros, **{name: _null(_ABSENT) for name in NO_VALUES}}
 
 
 KeyObject = shape("KeyObject", data=KeyData(help_text="The key."))

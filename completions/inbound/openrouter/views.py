@@ -15,7 +15,8 @@ from completions.history import explanation
 from completions.inbound import descriptions
 from completions.inbound.chat_completions.completion_object import find_completion
 from completions.inbound.completion_view import RatedView, json_reply
-from completions.inbound.openrouter.serializers import NOT_KEPT, GenerationObject, KeyObject
+from completions.inbound.openrouter import serializers
+from completions.inbound.openrouter.serializers import GenerationObject, KeyObject
 from completions.models import Completion, ModelKind
 from gateway_project import errors
 from gateway_project.text import dollars, timestamps
@@ -24,7 +25,6 @@ from keys.models import ApiKey
 from keys.usage import read_sums
 
 UNLIMITED = -1  # requests in a minute
-_NO_KEYS_OF_PROVIDERS = dict.fromkeys(("byok_usage", "byok_usage_daily", "byok_usage_weekly", "byok_usage_monthly"), 0)
 _NO_FREE_MODELS = dict.fromkeys(("limit", "remaining", "used"), 0)
 _ID = OpenApiParameter("id", str, required=True, description="The id of a completion of the account.")
 
@@ -81,12 +81,12 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
                 "interval": "1m",
                 "note": "Requests in a minute. GET /v1/usage has all limits.",
             },
-            **dict.fromkeys(("is_management_key", "is_provisioning_key", "include_byok_in_limit"), False),
-            **_NO_KEYS_OF_PROVIDERS,
+            **dict.fromkeys(serializers.NO_FLAGS, False),
+            **dict.fromkeys(serializers.NO_USAGE, 0),
             "free_model_daily_requests": _NO_FREE_MODELS,
             "allowed_data_regions": _allowed_regions(key),
             "budgets": [],
-            **dict.fromkeys(("effective_budget", "creator_user_id", "organization_id", "workspace_id")),
+            **dict.fromkeys(serializers.NO_VALUES),
         }
     }
 
@@ -104,7 +104,7 @@ def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
     total_ms = explanation.total_ms(found)
     return {
         "data": {
-            **dict.fromkeys(NOT_KEPT),
+            **dict.fromkeys(serializers.NOT_KEPT),
             "id": found.pk,
             "request_id": found.request_id,
             "upstream_id": found.provider_request_id,

@@ -18,7 +18,7 @@ from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound import descriptions, quotes
 from completions.inbound.chat_completions.serializers import Quote
-from completions.inbound.completion_view import SMALL_BYTES, CompletionView, TranslatedView, run_once_sent
+from completions.inbound.completion_view import SMALL_BYTES, CompletionView, QuoteView, TranslatedView, run_once_sent
 from completions.inbound.responses import background, compaction, history, keeping, reply, serializers
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.keeping import Keeping
@@ -208,6 +208,13 @@ class ResponsesView(_ReadsResponses, CompletionView):
             return super().post(request, *args, **kwargs)
 
 
+@descriptions.completion(
+    "compactResponse",
+    "Compact a conversation, in OpenAI's Responses",
+    "The model sums the conversation up. Send the output as the beginning of the next input.",
+    request=serializers.ModelResponseRequest,
+    reply=serializers.CompactedResponse,
+)
 class CompactionView(ResponsesView):
     """Sums a conversation up: a request for a response whose last item asks for that, with a reply of its own."""
 
@@ -231,26 +238,16 @@ class CompactionView(ResponsesView):
         self.reply_format = reply.CompactedFormat({}, {}, compacts=True, of_user=of_user)
         return request
 
-    @descriptions.completion(
-        "compactResponse",
-        "Compact a conversation, in OpenAI's Responses",
-        "The model sums the conversation up. Send the output as the beginning of the next input.",
-        request=serializers.ModelResponseRequest,
-        reply=serializers.CompactedResponse,
-    )
-    def post(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return super().post(request, *args, **kwargs)
 
-
-class ResponseQuoteView(_ReadsResponses):
+@descriptions.reading(
+    "createResponseQuote", "Quote a completion, in OpenAI's Responses", serializers.ModelResponseRequest, Quote
+)
+class ResponseQuoteView(_ReadsResponses, QuoteView):
     """The hold and the maximum cost of a request in OpenAI's Responses."""
 
-    @descriptions.reading(
-        "createResponseQuote", "Quote a completion, in OpenAI's Responses", serializers.ModelResponseRequest, Quote
-    )
-    def post(self, request: Request) -> HttpResponseBase:
+    def post(self, request: Request) -> HttpResponse:
         with self.in_memory:
-            return self.quote(request)
+            return super().post(request)
 
 
 class InputTokensView(_ReadsResponses):

@@ -1,27 +1,20 @@
 """The credential of an account's own key: opened for each request that shows it, and kept nowhere else."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
 import msgspec
 
 from completions.chat import Proof
-from completions.providers.access.keeper import CredentialUnavailable
+from completions.providers.access.keeper import Bearer, CredentialUnavailable
 from gateway_project import secretbox
 
 ShowKey = Callable[[str], Mapping[str, str]]
 
 
-class GivenProof(msgspec.Struct, frozen=True):
+class GivenProof(Bearer, frozen=True):
     """A key, shown as its provider wants it."""
 
-    secret: str
     show: ShowKey
-    hint: ClassVar[str] = ""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        return (self.secret,)
 
     def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
         return dict(self.show(self.secret))
