@@ -7,7 +7,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -59,17 +58,6 @@ class ShowsMeasurements(previews.PreviewedAdmin):
         return super().change_view(request, object_id, form_url, extra_context)
 
 
-class MeasuredList(ChangeList):
-    """Providers with what was measured of them in the last hour, which is read once for all."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        found = measurements.measure(pool.database_time() - timedelta(hours=1))
-        self.result_list: Any = list(self.result_list)
-        for provider in self.result_list:
-            provider.measured = found.get((provider.pk, None), measurements.NOTHING)
-
-
 @admin.register(Provider)
 class ProviderAdmin(ShowsMeasurements):
     form = ProviderForm
@@ -104,8 +92,12 @@ class ProviderAdmin(ShowsMeasurements):
         since = f"accepted on {stored.confirmed_at:%Y-%m-%d %H:%M} UTC" if stored.confirmed_at else "none accepted so far"
         return f"{since}; the last time it {stored.failure}" if stored.failure else since
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return MeasuredList
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        measured = measurements.measure(pool.database_time() - timedelta(hours=1))
+        for provider in found.result_list:
+            provider.measured = measured.get((provider.pk, None), measurements.NOTHING)
+        return found
 
     @admin.display(description="Failed, last hour")
     def failed(self, provider: Any) -> str:

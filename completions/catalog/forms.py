@@ -13,8 +13,6 @@ from completions.pricing.rates import RateSheet
 from completions.providers.access import keeper
 from gateway_project.text import dollars
 
-_DEADLINE = "Leave empty for the gateway's setting."
-
 
 class ProviderForm(forms.ModelForm):
     """A provider. Its API key can be entered, but never read."""
@@ -34,14 +32,7 @@ class ProviderForm(forms.ModelForm):
         model = Provider
         exclude = ("base_url", "sealed_api_key", "access")
         help_texts = {
-            "api_key_env": "The environment variable with the key, if it is not stored here.",
-            "connect_seconds": _DEADLINE,
-            "first_byte_seconds": _DEADLINE,
-            "idle_seconds": _DEADLINE,
             "total_seconds": "The gateway's setting applies if it is lower, or if this is empty.",
-            "cancels": "Its documentation says that it stops charging when the connection is closed. When a client disconnects,"
-            " we then end the request, unless the model may reason. Otherwise we read every reply to its end.",
-            "passes_unknown_fields": "Your own server, in OpenAI's format. It gets all fields, also unknown ones.",
             "sync": "What its list of models changes here. We read it once a day.",
         }
 
@@ -208,7 +199,6 @@ class ProviderPriceForm(_RatesForm):
     class Meta:
         model = ProviderPrice
         fields = ("model", "provider", "since")
-        help_texts = {"since": "The first UTC day of this price. With a past day, the margins since then are computed again."}
 
 
 def _declare_rates(form: Any, names: Iterable[str]) -> None:
@@ -225,10 +215,7 @@ class RouteForm(forms.ModelForm):
     class Meta:
         model = Route
         fields = "__all__"
-        help_texts = {
-            "api": "With Responses, reasoning continues across turns. Only OpenAI-compatible providers have it.",
-            **dict.fromkeys(("retention_days", "trains", "region"), "Leave empty or unknown for what the provider says."),
-        }
+        help_texts = dict.fromkeys(("retention_days", "trains", "region"), "Leave empty or unknown for what the provider says.")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -248,12 +235,6 @@ class LanguageModelForm(forms.ModelForm):
     class Meta:
         model = LanguageModel
         fields = "__all__"
-        help_texts = {
-            "maker": "The company that built it.",
-            "image_tokens_max": "Maximum tokens that the provider counts for one image. Each image is held at this number.",
-            "reasoning": "Whether it reasons in tokens that replies do not show. Unknown: only when a request asks for it.",
-            "requests_in_flight_max": "For each key at a time. Leave empty for the limit of all models together.",
-        }
 
     def clean_id(self) -> str:
         try:

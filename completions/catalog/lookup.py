@@ -34,6 +34,10 @@ class Listing:
     is_available: bool
     alias: str = ""  # the id it is listed under, if that is an alias
 
+    @property
+    def id(self) -> str:
+        return self.alias or self.model.pk
+
 
 _offers: StaleWhileRefresh[str, Offer] = StaleWhileRefresh(seconds=settings.CATALOG_CACHE_SECONDS, entries_max=10_000)
 

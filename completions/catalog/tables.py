@@ -550,7 +550,7 @@ def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
     if kind == "extra_forbidden" and location[0] == "providers" and location[-1] == "drains":
         return "is no longer known: delete it. Every reply is read to its end now, unless you write cancels = true"
     if kind == "extra_forbidden":
-        table = _table_at(location[:-1], error["loc"])
+        table = _table_at(error["loc"][:-1])
         if issubclass(table, CostTable) and (tier := _flat_tier(location[-1])):
             return f"is given beside the table {tier}: write it in there"
         fields = table.model_fields
@@ -562,27 +562,23 @@ def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
     return error["msg"]
 
 
-def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> type[_Table]:
-    match location:
-        case ["catalog"]:
-            return About
-        case ["providers", _]:
-            return ProviderTable if tagged[2] == "echo" else HttpProviderTable
-        case ["providers", _, "auth"]:
-            return AuthTable
-        case ["models", _]:
-            return ModelTable
-        case ["models", _, "routes", _]:
-            return RouteTable
-        case ["models", _, "rules"] | ["models", _, "routes", _, "rules"]:
-            table: type[_Table] = RulesTable
-            return table
-        case ["models", _, "price", _]:
-            return PriceTable
-        case ["models", _, "routes", _, "cost"]:
-            return CostTable
-        case ["models", *_, "above", _]:
-            return BandTable
-        case ["models", *_]:
-            return TierTable
-    return CatalogFile
+# By the names on the way to it, without the names and numbers of entries.
+_TABLES: dict[tuple[str, ...], Any] = {
+    (): CatalogFile,
+    ("catalog",): About,
+    ("providers", "echo"): ProviderTable,
+    ("providers", "http"): HttpProviderTable,
+    ("providers", "http", "auth"): AuthTable,
+    ("models",): ModelTable,
+    ("models", "routes"): RouteTable,
+    ("models", "rules"): RulesTable,
+    ("models", "routes", "rules"): RulesTable,
+    ("models", "price"): PriceTable,
+    ("models", "routes", "cost"): CostTable,
+}
+
+
+def _table_at(location: Sequence[str | int]) -> type[_Table]:
+    names = tuple(step for place, step in enumerate(location) if place != 1 and isinstance(step, str))
+    table: type[_Table] = _TABLES.get(names) or (BandTable if names[-1] == "above" else TierTable)
+    return table

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -10,7 +9,7 @@ from django import forms
 from billing.forms import SelectedAccountForm
 from billing.models import Account
 from completions.catalog.lookup import Listing
-from gateway_project.text import dollars, number_fields
+from gateway_project.text import number_fields
 
 PROMPT_CHARACTERS_MAX = 100_000
 EARLIER_CHARACTERS_MAX = 1_000_000  # of JSON
@@ -22,21 +21,6 @@ _NO_TEXT = re.compile("[\ud800-\udfff\0]")
 def _model_input() -> forms.TextInput:
     """Return a field that searches the models: the page has them in a list of this name."""
     return forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"})
-
-
-@dataclass(frozen=True)
-class ModelOption:
-    """A model that the field offers. From its prices the page estimates the cost of a reply while it runs."""
-
-    id: str
-    label: str
-    input_nanos: int  # per million tokens
-    output_nanos: int
-
-    @property
-    def price(self) -> str:
-        prices = map(dollars.format_usd, (self.input_nanos, self.output_nanos))
-        return "{} in, {} out per 1M tokens".format(*prices)
 
 
 class PlaygroundForm(SelectedAccountForm):
@@ -75,8 +59,7 @@ class PlaygroundForm(SelectedAccountForm):
     def __init__(self, for_account: Account, models: list[Listing], *args: Any, **kwargs: Any) -> None:
         self.for_account = for_account
         super().__init__(*args, **kwargs)
-        ordered = sorted(models, key=lambda each: bool(each.alias))  # the aliases last, with the models that they mean now
-        self.models = list(map(_option, ordered))
+        self.models = sorted(models, key=lambda each: bool(each.alias))  # the aliases last, with the models that they mean now
 
     def clean_model(self) -> str:
         model = str(self.cleaned_data["model"])
@@ -110,8 +93,3 @@ def _is_message(message: Any) -> bool:
         return False
     content = message.get("content")
     return isinstance(content, str) and not _NO_TEXT.search(content)
-
-
-def _option(listing: Listing) -> ModelOption:
-    label = f"Best by ranking, now {listing.model.name}" if listing.alias else listing.model.name
-    return ModelOption(listing.alias or listing.model.pk, label, listing.price.input_nanos, listing.price.output_nanos)

@@ -11,7 +11,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 20, 1_000
 
 def page(listings: Sequence[Listing], parameters: Mapping[str, str]) -> Fields:
     """Return the page, with its ends, that ``limit`` and ``after_id`` or ``before_id`` ask for. Raises InvalidRequest."""
-    ids, limit = [_id(listing) for listing in listings], _limit(parameters.get("limit"))
+    ids, limit = [listing.id for listing in listings], _limit(parameters.get("limit"))
     first, last = 0, len(ids)
     if "after_id" in parameters:
         first = _place(ids, parameters["after_id"], "after_id") + 1
@@ -31,17 +31,13 @@ def model_object(listing: Listing) -> Fields:
     model = listing.model
     return {
         "type": "model",
-        "id": _id(listing),
+        "id": listing.id,
         "display_name": model.name,
         "created_at": model.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "lifecycle": "active",
         "max_input_tokens": model.context_window,
         "max_tokens": model.max_output_tokens,
     }
-
-
-def _id(listing: Listing) -> str:
-    return listing.alias or listing.model.pk
 
 
 def _limit(given: str | None) -> int:

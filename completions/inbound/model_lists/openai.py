@@ -17,7 +17,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
     outputs = ["embeddings"] if model.kind == ModelKind.EMBEDDING else ["text"]
     modalities = {"input_modalities": inputs, "output_modalities": outputs}
     return {
-        "id": listing.alias or model.pk,
+        "id": listing.id,
         "object": "model",
         "created": int(model.created_at.timestamp()),
         "owned_by": model.maker,

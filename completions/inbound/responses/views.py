@@ -53,6 +53,10 @@ class _ReadsResponses(TranslatedView):
         super().__init__(**kwargs)
         self.in_memory = ExitStack()  # counts what the request named, until its reply begins
 
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        with self.in_memory:
+            return super().dispatch(request, *args, **kwargs)
+
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         with large_work.turn(work_bytes) as pause:
             fields, raw = self.prepared(*self.load(raw, pause))
@@ -99,6 +103,14 @@ class _ReadsResponses(TranslatedView):
         """Raise the refusal of a key before stored responses are read for it. A read was authenticated with its key."""
 
 
+@descriptions.completion(
+    "createResponse",
+    "Generate a reply, in OpenAI's Responses",
+    _DESCRIPTION,
+    request=serializers.ModelResponseRequest,
+    reply=serializers.ModelResponse,
+    event=serializers.STREAM_EVENT,
+)
 class ResponsesView(_ReadsResponses, CompletionView):
     """One request in the language of OpenAI's Responses. It goes the way of every completion."""
 
@@ -195,18 +207,6 @@ class ResponsesView(_ReadsResponses, CompletionView):
             run_once_sent(request, response, self.run_on)
         return response
 
-    @descriptions.completion(
-        "createResponse",
-        "Generate a reply, in OpenAI's Responses",
-        _DESCRIPTION,
-        request=serializers.ModelResponseRequest,
-        reply=serializers.ModelResponse,
-        event=serializers.STREAM_EVENT,
-    )
-    def post(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        with self.in_memory:
-            return super().post(request, *args, **kwargs)
-
 
 @descriptions.completion(
     "compactResponse",
@@ -245,10 +245,6 @@ class CompactionView(ResponsesView):
 class ResponseQuoteView(_ReadsResponses, QuoteView):
     """The hold and the maximum cost of a request in OpenAI's Responses."""
 
-    def post(self, request: Request) -> HttpResponse:
-        with self.in_memory:
-            return super().post(request)
-
 
 class InputTokensView(_ReadsResponses):
     """Estimates the input of a request, and asks no provider. It counts as a read of the key."""
@@ -262,5 +258,5 @@ class InputTokensView(_ReadsResponses):
         auth=descriptions.AUTH,
     )
     def post(self, request: Request) -> Response:
-        with self.in_memory, self.reading(request) as (key, chat):
+        with self.reading(request) as (key, chat):
             return Response({"object": "response.input_tokens", "input_tokens": quotes.likely_prompt_tokens(key, chat)})
