@@ -103,14 +103,10 @@ def requires(permission: Permission) -> Callable[[Page], Page]:
     return restrict
 
 
-def member_page_for(permission: Permission) -> Callable[[Page], Page]:
-    return lambda view: member_page(requires(permission)(view))
-
-
 def _page(*methods: str) -> Callable[..., Callable[[Page], Page]]:
     def page_for(permission: Permission | None = None) -> Callable[[Page], Page]:
-        restrict = member_page_for(permission) if permission else member_page
-        return lambda view: require_http_methods(methods)(restrict(view))
+        allowed = requires(permission) if permission else lambda view: view
+        return lambda view: require_http_methods(methods)(member_page(allowed(view)))
 
     return page_for
 

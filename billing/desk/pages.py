@@ -148,7 +148,7 @@ def _form(act: type[StaffAct], account: Account, staff: User, entry_id: UUID | N
     """Make the form. Raises Http404 if it is of a credit that the account does not have, or cannot be refunded."""
     if entry_id is None:
         return act(account, staff, *data)
-    credit = credits.find_credit(account, entry_id)
+    credit = next((each for each in credits.read_credits(account) if each.entry.pk == entry_id), None)
     if credit is None or (act is Refund and not credit.is_purchase):
         raise Http404
     return act(account, staff, credit, *data)

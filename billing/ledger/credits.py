@@ -6,7 +6,6 @@ The rest of the balance belongs to the newest credits. So this reads no entries 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.db.models import Sum
 
@@ -91,10 +90,6 @@ def taken_back_by_hand(credit: LedgerEntry) -> int:
     entries = LedgerEntry.objects.filter(account_id=credit.account_id, type=LedgerEntry.Type.REFUND_DEBIT)
     by_hand = entries.filter(metadata__entryId=str(credit.pk), issued_by__isnull=False)
     return -int(by_hand.aggregate(nanos=Sum("amount_nanos", default=0))["nanos"])
-
-
-def find_credit(account: Account, entry_id: UUID) -> Credit | None:
-    return next((credit for credit in read_credits(account) if credit.entry.pk == entry_id), None)
 
 
 def unused_parts(credited_nanos: Sequence[int], balance_nanos: int) -> list[int]:

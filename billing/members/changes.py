@@ -83,4 +83,5 @@ def _give_up_ownership(request: HttpRequest, member: Membership) -> None:
     if is_last_owner(member):
         raise ChangeRefused(f"{member.user} is the last owner. Make someone else an owner first.")
     if member.role == Role.OWNER:
-        invitations.revoke_those_by(request, member.account, member.user)
+        for invitation in invitations.find_waiting(member.account).filter(invited_by=member.user):
+            invitations.revoke(request, invitation)

@@ -131,12 +131,6 @@ def revoke(request: HttpRequest, invitation: Invitation) -> bool:
     return is_revoked
 
 
-def revoke_those_by(request: HttpRequest, account: Account, inviter: User) -> None:
-    """Revoke the invitations of someone who is no longer an owner. The account is locked."""
-    for invitation in find_waiting(account).filter(invited_by=inviter):
-        revoke(request, invitation)
-
-
 def _find(key: str) -> Invitation:
     invitation = find(key)
     if invitation is None:

@@ -35,9 +35,6 @@ class AccountClosing(OwnedModel):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"closing of {self.account}"
-
     @property
     def is_being_refunded(self) -> bool:
         """Whether what is left is on its way back."""

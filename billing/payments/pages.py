@@ -11,10 +11,9 @@ from django.db import transaction
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks
-from billing.accounts.member_pages import Page, act_page, form_page, member_page_for, page_of, plain_page
+from billing.accounts.member_pages import Page, act_page, form_page, page_of, plain_page
 from billing.accounts.roles import Permission
 from billing.ledger import credits
 from billing.models import Account, BillingDetails, Payment, TopUpRule
@@ -41,9 +40,8 @@ def leads_to_processor(view: Page) -> Page:
     return functools.wraps(view)(page)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 @leads_to_processor
-@member_page_for(Permission.PAY)
+@form_page(Permission.PAY)
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the balance and all payments. A POST begins a payment and leads to the processor's page."""
     processor = configuration.processor() if account.is_active else None
@@ -67,9 +65,8 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "billing/overview.html", context)
 
 
-@require_safe
 @leads_to_processor
-@member_page_for(Permission.PAY)
+@plain_page(Permission.PAY)
 def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Show one payment; where payers come back to. Asks the processor itself, without waiting for the webhook."""
     payment = get_object_or_404(account.payments, pk=payment_id)
@@ -99,9 +96,8 @@ def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> 
     return redirect("payment", payment_id)
 
 
-@require_POST
 @leads_to_processor
-@member_page_for(Permission.PAY)
+@act_page(Permission.PAY)
 def retry_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Begin another payment of the amount of one that was not paid, and lead to its page."""
     payment = get_object_or_404(account.payments, pk=payment_id)
@@ -184,9 +180,8 @@ def change_details(request: HttpRequest, account: Account) -> HttpResponse:
 # --- Automatic top-ups ----------------------------------------------------------------------------------------------
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
 @leads_to_processor
-@member_page_for(Permission.PAY)
+@form_page(Permission.PAY)
 @reauthenticates
 def change_top_up(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the rule. A POST changes it. Without a working card, the POST also begins a payment and keeps its card."""

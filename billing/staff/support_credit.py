@@ -33,7 +33,8 @@ def issue(account: Account, issuer: User, *, amount_cents: int, reference: str, 
     ReferenceReused.
     """
     _require_allowed(account, amount_cents, issuer)
-    if _needs_approval(account, amount_cents, issuer):
+    alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
+    if alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX):
         terms: dict[str, Any] = {"amount_cents": amount_cents, "reference": reference, **notes}
         return CreditRequest.objects.create(account=account, requested_by=issuer, seen=_state(account), **terms)
     reason = notes["reason"]
@@ -53,11 +54,6 @@ def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
     left_cents = left_today_cents(issuer)
     if amount_cents > left_cents:
         raise ApprovalRefused(f"You can credit {dollars.format_cents(max(left_cents, 0))} more until midnight UTC.")
-
-
-def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
-    alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
-    return alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)
 
 
 def left_today_cents(issuer: User) -> int:

@@ -126,9 +126,6 @@ class SentForm(models.Model):
     token = models.CharField(max_length=22, primary_key=True, db_collation="C")
     at = models.DateTimeField(db_default=Now(), editable=False)
 
-    def __str__(self) -> str:
-        return self.token
-
     @staticmethod
     def use(token: str) -> bool:
         """Store the token of a form, in the transaction of its act. Return False if it was acted on before."""

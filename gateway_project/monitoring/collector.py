@@ -108,7 +108,8 @@ def _read_facts() -> tuple[list[GaugeMetricFamily], dict[str, dict[str, int]], d
     """Return the facts, the gauges of each host by name as it last reported them, and which cells answer."""
     try:
         with pool.time_limit():
-            return [read(fact) for fact in facts.declared(facts.Fact)], _reported_gauges(), everywhere.answers()
+            reported = Process.objects.order_by("seen_at").values_list("host", "gauges")  # of a host, the latest row wins
+            return [read(fact) for fact in facts.declared(facts.Fact)], dict(reported), everywhere.answers()
     finally:
         pool.release_connection()
 
@@ -129,10 +130,6 @@ def _rows(fact: facts.Fact) -> list[Any]:
     with transaction.atomic():
         cell.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_SECONDS}s'")
         return cell.execute(fact.sql)
-
-
-def _reported_gauges() -> dict[str, dict[str, int]]:
-    return dict(Process.objects.order_by("seen_at").values_list("host", "gauges"))  # of a host, the latest row wins
 
 
 def _read_queue() -> int:

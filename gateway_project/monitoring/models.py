@@ -25,9 +25,6 @@ class TaskRun(models.Model):
     class Meta:
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return f"{self.name} at {self.finished_at}"
-
     @staticmethod
     def record(name: str, result: int | None = None) -> None:
         """Write that the task ended now, by the database's clock. Raises the database's errors."""

@@ -3,7 +3,7 @@
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any
 
 from django.conf import settings
 
@@ -16,16 +16,7 @@ _FED_BYTES = 65_536  # what comes after a member is copied
 _ZSTD_WINDOW_LOG_MAX = 23  # 8 MB, all that RFC 9659 lets a server need for this coding
 
 
-class _Unpacker(Protocol):
-    """zlib's interface. The packed rest stays in ``unconsumed_tail``, where it has one, or inside."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+_Unpacker = Any  # with zlib's interface; the packed rest stays in ``unconsumed_tail``, where it has one, or inside
 
 
 def codings(header: str) -> list[str]:

@@ -44,11 +44,6 @@ def read(parameters: QueryDict) -> RankingsQuery:
     return RankingFilter.select(filters.DEFAULTS, given)
 
 
-def has_blanks(parameters: QueryDict) -> bool:
-    """Return whether a parameter is empty, as forms send them: then there is a shorter address for the same page."""
-    return any(not str(value).strip() for value in parameters.values())
-
-
 def canonical(query: RankingsQuery, makers: Iterable[str]) -> RankingsQuery:
     """Return the query with the maker written as the catalog has it: it is found in any case."""
     known = next((each for each in makers if each.casefold() == query.provider.casefold()), query.provider)
@@ -129,7 +124,7 @@ def _form(chosen: RankingsQuery, makers: Iterable[str], invalid_parameter: str =
         "categories": _options({"": "All", **BOARD_TITLES}, chosen.category or ""),
         "makers": _bounds("All", {*known_makers.values()}, maker or None, str),
         "contexts": _bounds("Any", {*CONTEXTS}, chosen.context_min or None, lambda tokens: f"{tokens:,} tokens or more"),
-        "prices": _bounds("Any", {*PRICES}, chosen.price_max_in_cents, _price_title),
+        "prices": _bounds("Any", {*PRICES}, chosen.price_max_in_cents, lambda cents: f"up to {dollars.format_cents(cents)}"),
         "checks": checks,
         "kept": {},
         "is_filtered": bool(message) or chosen != filters.DEFAULTS,
@@ -146,10 +141,6 @@ def _bounds(nothing: str, offered: set[Any], chosen: Any, title: Callable[[Any],
     """Return the options: no bound (None), the bounds on offer, and the chosen bound, if it is none of them."""
     known = sorted(offered if chosen is None else {*offered, chosen})
     return _options({"": nothing, **{bound: title(bound) for bound in known}}, "" if chosen is None else chosen)
-
-
-def _price_title(cents: int) -> str:
-    return f"up to {dollars.format_cents(cents)}"
 
 
 def _options(titles: dict[Any, str], chosen: object) -> list[dict[str, Any]]:

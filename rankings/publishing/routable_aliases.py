@@ -64,10 +64,6 @@ def _first(model_ids: list[str], available: set[str]) -> list[str]:
     return [model_id for model_id in model_ids if model_id in kept]
 
 
-def _has_evidence(entry: Entry) -> bool:
-    return entry.quality is not None and entry.inputs["evidence"] >= parameters.in_force().evidence_min
-
-
 # Models never tested in the category come after all that were. Cheapest is by the price, since cost scores end at 0 and 100.
 _ORDERS: dict[str, Callable[[Entry], Any]] = {
     "best": lambda entry: entry.board_rank,
@@ -75,7 +71,7 @@ _ORDERS: dict[str, Callable[[Entry], Any]] = {
     "fastest": lambda entry: (entry.quality is None, -(entry.speed or 0), entry.board_rank),
 }
 _REQUIRES: dict[str, Callable[[Entry], bool]] = {
-    "best": _has_evidence,
+    "best": lambda entry: entry.quality is not None and entry.inputs["evidence"] >= parameters.in_force().evidence_min,
     "cheapest": lambda entry: True,
     "fastest": lambda entry: entry.speed is not None,
 }

@@ -114,7 +114,7 @@ def test_this_host_shows_its_disk_now_and_other_hosts_as_they_last_reported(db, 
         process.seen_at, process.gauges = Now(), {"gateway_outbox_waiting": 7, "gateway_dead_letters": 2}
         process.save()
     (tmp_path / "chatcmpl-1.json").touch()
-    waiting, dead = collector._host_gauges(collector._reported_gauges())
+    waiting, dead = collector._host_gauges(collector._read_facts()[1])
     assert {sample.labels["host"]: sample.value for sample in waiting.samples} == {processes.host(): 1, "elsewhere": 7}
     assert {sample.labels["host"]: sample.value for sample in dead.samples} == {processes.host(): 0, "elsewhere": 2}
     assert [waiting.name, dead.name] == [gauge.name for gauge in completion_facts.HOST_GAUGES]
