@@ -33,8 +33,8 @@ _FLAWS = {
 }
 
 
-# By values of the list's filter, as ``summaries.find_untended`` has them.
-UNTENDED = {
+# By values of the list's filter, as ``summaries.find_needing_attention`` has them.
+NEEDS_ATTENTION = {
     "idle": f"Idle for {summaries.RECENT_DAYS} days",
     "unlimited": "No spending limit",
     "endless": "Never expires",
@@ -49,7 +49,7 @@ class KeyListForm(forms.Form):
 
     search = forms.CharField(required=False, max_length=100, widget=forms.TextInput(attrs={"placeholder": "Name or ID"}))
     tag = forms.CharField(required=False, max_length=TAG_CHARACTERS_MAX)
-    only = forms.ChoiceField(label="Show", required=False, choices=[("", "All keys"), *UNTENDED.items()])
+    only = forms.ChoiceField(label="Show", required=False, choices=[("", "All keys"), *NEEDS_ATTENTION.items()])
     sort = forms.ChoiceField(
         label="Order",
         required=False,
@@ -133,9 +133,7 @@ class DetailsForm(DataDemandsForm):
         if self.key and named.exclude(pk=self.key.pk).exists():
             raise forms.ValidationError("Another key has this name.")
         if not self.key and named.exists():
-            raise forms.ValidationError(
-                "A key with this name already exists. If you just created it, its secret was shown then, only once."
-            )
+            raise forms.ValidationError("A key has this name already. If you just created it, its secret was shown then.")
         return name
 
     def clean_last_day(self) -> date | None:
@@ -270,9 +268,8 @@ class ManagementKeyForm(forms.Form):
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
         if self.account.management_keys.filter(name__iexact=name, revoked_at=None).exists():
-            raise forms.ValidationError(
-                "A management key with this name already exists. If you just created it, its secret was shown then."
-            )
+            words = "A management key has this name already. If you just created it, its secret was shown then."
+            raise forms.ValidationError(words)
         return name
 
 

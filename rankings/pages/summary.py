@@ -27,7 +27,9 @@ def summarize(model_ids: Collection[str]) -> dict[str, dict[str, Any]]:
 def _summary(model_id: str, published: PublishedRankings) -> dict[str, Any]:
     entries = [
         entry
-        for place in sorted(published.leaderboards, key=_order)
+        for place in sorted(
+            published.leaderboards, key=lambda each: (Source.values.index(each[0]), Category.values.index(each[1]))
+        )
         for entry in (each.entry for each in published.leaderboard(*place) if each.model.id == model_id)
     ]
     own = next((each for each in entries if (each.source, each.board) == (Source.INTERNAL, Category.GENERAL)), None)
@@ -44,7 +46,3 @@ def _summary(model_id: str, published: PublishedRankings) -> dict[str, Any]:
             {"name": BENCHMARKS[each.benchmark], "figure": each} for each in benchmarks.figures().get(model_id, {}).values()
         ],
     }
-
-
-def _order(place: tuple[str, str]) -> tuple[int, int]:
-    return Source.values.index(place[0]), Category.values.index(place[1])
