@@ -157,11 +157,11 @@ def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -
 def apply_lifetime(request: HttpRequest, account: Account) -> int:
     """Let the keys that outlive the account's maximum end within it. Return how many: of none, nothing is recorded."""
     with transaction.atomic():
-        found = lifetimes.too_long(account_locks.lock_account(account.pk))
+        found = lifetimes.find_outliving(account_locks.lock_account(account.pk))
         keys = list(found.order_by("pk").select_for_update(of=("self",), no_key=True))
         before = {key.pk: key.expires_at for key in keys}
         for key in keys:
-            key.expires_at = key.new_end
+            key.expires_at = key.new_expiry
         ApiKey.objects.bulk_update(keys, ["expires_at"])
         if keys:
             summary = f"Applied the maximum lifetime to {len(keys)} existing key{pluralize(len(keys))}."

@@ -52,7 +52,7 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
             words = "{} saved. Changes apply from the next request."
             try:
                 _act(request, key, lambda: acts.change(request, key, form.details), words)
-            except lifetimes.EndsTooLate as refusal:
+            except lifetimes.ExpiresTooLate as refusal:
                 form.add_error("last_day", str(refusal))
     if is_valid and form.is_valid():
         return redirect("key", key_id)

@@ -24,15 +24,15 @@ ERASED = "erased"  # the name of keys of accounts that are closed for good
 def issue_key(account: Account, *, name: str, limit: SpendingLimit = NO_LIMIT, **fields: Any) -> tuple[ApiKey, str]:
     """Make a key, with other columns if given. Return it and its secret, which cannot be shown again.
 
-    Without ``expires_at`` it ends as late as the account lets it. Raises EndsTooLate.
+    Without ``expires_at`` it expires as late as the account lets it. Raises ExpiresTooLate.
     """
     key = ApiKey(id=secret.new_key_id(cell.current()), account=account, name=name, **limit.columns, **fields)
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
     with transaction.atomic():
         locked, now = account_locks.lock_account(account.pk), pool.database_time()  # a maximum that is set now counts
-        key.expires_at = key.expires_at or lifetimes.latest_end(locked, now)
-        lifetimes.require_end(locked, now, key.expires_at)
+        key.expires_at = key.expires_at or lifetimes.latest_expiry(locked, now)
+        lifetimes.require_expiry(locked, now, key.expires_at)
         key.save(force_insert=True)
     return key, minted
 
@@ -52,13 +52,13 @@ def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> N
 def change_key(key: ApiKey, **fields: Any) -> None:
     """Set some of CHANGEABLE, which the caller has checked, from the next request on. A rate None: as the account has it.
 
-    Raises EndsTooLate.
+    Raises ExpiresTooLate.
     """
     assert fields.keys() <= CHANGEABLE, fields.keys()
     with transaction.atomic():
         if "expires_at" in fields:
             account = account_locks.lock_account(key.account_id)
-            lifetimes.require_end(account, lifetimes.secret_made_at(key), fields["expires_at"])
+            lifetimes.require_expiry(account, lifetimes.secret_made_at(key), fields["expires_at"])
         _write(key, **fields)
 
 

@@ -1,4 +1,4 @@
-"""How long keys may live: the maximum that an owner sets for all keys of the account, from when a key's secret was made."""
+"""For how long keys work at most after their secrets were made: a maximum that an owner sets for all keys of the account."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,10 +11,10 @@ from gateway_project.text import timestamps
 from keys.models import ApiKey, FormerSecret
 
 DAYS_MAX = 3_650
-NOTICE = timedelta(days=7)  # no existing key ends sooner than so when a maximum is applied to it
+NOTICE = timedelta(days=7)  # an existing key to which a maximum is applied works for at least this long
 
 
-class EndsTooLate(Exception):
+class ExpiresTooLate(Exception):
     """The key would outlive the maximum of its account."""
 
     def __init__(self, days_max: int, latest: datetime) -> None:
@@ -22,15 +22,15 @@ class EndsTooLate(Exception):
         super().__init__(f"The account’s keys live {days_max} days at most: until {timestamps.in_words(latest)} at the latest.")
 
 
-def require_end(account: Account, made_at: datetime, ends_at: datetime | None) -> None:
-    """Raise EndsTooLate if a key whose secret was made then may not end at ``ends_at``. The account is locked."""
-    latest = latest_end(account, made_at)
-    if latest is not None and (ends_at is None or ends_at > latest):
-        raise EndsTooLate(account.key_lifetime_days_max or 0, latest)
+def require_expiry(account: Account, made_at: datetime, expires_at: datetime | None) -> None:
+    """Raise ExpiresTooLate if a key whose secret was made then may not expire at this time. The account is locked."""
+    latest = latest_expiry(account, made_at)
+    if latest is not None and (expires_at is None or expires_at > latest):
+        raise ExpiresTooLate(account.key_lifetime_days_max or 0, latest)
 
 
-def latest_end(account: Account, made_at: datetime) -> datetime | None:
-    """Return when a key ends at the latest whose secret was made then; None: it need not end."""
+def latest_expiry(account: Account, made_at: datetime) -> datetime | None:
+    """Return until when a key works at most whose secret was made then; None: it need not expire."""
     days_max = account.key_lifetime_days_max
     return None if days_max is None else made_at + timedelta(days=days_max)
 
@@ -41,11 +41,13 @@ def secret_made_at(key: ApiKey) -> datetime:
     return rotated_at or key.created_at
 
 
-def too_long(account: Account) -> QuerySet[Any]:
-    """Return the account's keys that outlive its maximum, each with ``new_end``, when it would end."""
+def find_outliving(account: Account) -> QuerySet[Any]:
+    """Return the account's keys that work for longer than its maximum, each with the ``new_expiry`` that this gives it."""
     days_max = account.key_lifetime_days_max
     rotated_at = FormerSecret.objects.filter(key=OuterRef("pk")).order_by("-rotated_at").values("rotated_at")[:1]
     made_at = Coalesce(Subquery(rotated_at), F("created_at"))
     latest = ExpressionWrapper(made_at + timedelta(days=days_max or 0), DateTimeField())
-    keys = account.keys.filter(revoked_at=None).annotate(new_end=Greatest(latest, Now() + NOTICE, output_field=DateTimeField()))
-    return keys.filter(Q(expires_at=None) | Q(expires_at__gt=F("new_end"))) if days_max else keys.none()
+    keys = account.keys.filter(revoked_at=None).annotate(
+        new_expiry=Greatest(latest, Now() + NOTICE, output_field=DateTimeField())
+    )
+    return keys.filter(Q(expires_at=None) | Q(expires_at__gt=F("new_expiry"))) if days_max else keys.none()

@@ -23,7 +23,7 @@ from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import hosts
 from keys import acts, lifetimes, secret, summaries
-from keys.forms import UNTENDED, KeyForm, KeyListForm, LifetimeForm, ManagementKeyForm
+from keys.forms import NEEDS_ATTENTION, KeyForm, KeyListForm, LifetimeForm, ManagementKeyForm
 from keys.models import ApiKey, ManagementKey, SpendingDay
 
 LATEST_ENTRIES = 5
@@ -62,12 +62,12 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     given = form.cleaned_data
     spent_until = now.date() if given["sort"] == KeyListForm.MOST_SPENT else None
     keys = summaries.select_keys(account, search=given["search"], tag=given["tag"], spent_until=spent_until)
-    untended = summaries.find_untended(account, now)
+    attention = summaries.find_needing_attention(account, now)
     if given["only"]:
-        keys = keys.filter(pk__in=untended[given["only"]].values("pk"))
-    filters = {name: Q(pk__in=found.values("pk")) for name, found in untended.items()}
+        keys = keys.filter(pk__in=attention[given["only"]].values("pk"))
+    filters = {name: Q(pk__in=found.values("pk")) for name, found in attention.items()}
     counts = account.keys.aggregate(**{name: Count("pk", filter=wanted) for name, wanted in filters.items()})
-    context["untended"] = [(name, counts[name], words) for name, words in UNTENDED.items() if counts[name]]
+    context["attention"] = [(name, counts[name], words) for name, words in NEEDS_ATTENTION.items() if counts[name]]
     context["lifetime_days"] = account.key_lifetime_days_max
     page = page_of(request, keys, KEYS_PER_PAGE)
     context |= {"keys": summaries.summarize_keys(page.object_list, now), "page": page, "api_url": hosts.api_url(request)}
@@ -104,7 +104,7 @@ def _make(
                 made = make(form) if form.is_valid() else None
             except (errors.MaximumReached, acts.AccountClosed) as refusal:
                 form.add_error(None, refusal.message)
-            except lifetimes.EndsTooLate as refusal:
+            except lifetimes.ExpiresTooLate as refusal:
                 form.add_error("last_day", str(refusal))
     if made is None:
         return render(request, f"dashboard/{name}_new.html", {"form": form})
@@ -121,8 +121,8 @@ def set_lifetime(request: HttpRequest, account: Account) -> HttpResponse:
         acts.set_lifetime(request, account, form.cleaned_data["days"])
         messages.success(request, "Maximum lifetime saved. It applies to new keys and new secrets.")
         return redirect("key-lifetime")
-    keys = lifetimes.too_long(account)
-    context = {"form": form, "keys": keys.order_by("new_end", "pk")[:KEYS_PER_PAGE], "count": keys.count()}
+    keys = lifetimes.find_outliving(account)
+    context = {"form": form, "keys": keys.order_by("new_expiry", "pk")[:KEYS_PER_PAGE], "count": keys.count()}
     return render(request, "dashboard/key_lifetime.html", {**context, "notice_days": lifetimes.NOTICE.days})
 
 

@@ -30,7 +30,7 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
     """
     with transaction.atomic():
         locked, now = _lock(key)
-        latest = lifetimes.latest_end(locked.account, now)
+        latest = lifetimes.latest_expiry(locked.account, now)
         ends_at = now + grace
         if latest and locked.expires_at:  # else a later end of the key would let its former secret outlive the maximum, too
             ends_at = max(now, min(ends_at, locked.expires_at))

@@ -81,8 +81,8 @@ def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
-def find_untended(account: Account, now: datetime) -> dict[str, QuerySet[ApiKey]]:
-    """Return the keys that may need an act, by the values of the list's filter."""
+def find_needing_attention(account: Account, now: datetime) -> dict[str, QuerySet[ApiKey]]:
+    """Return the keys that an owner should look at, by the values of the list's filter."""
     keys = account.keys.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
     since = now - timedelta(days=RECENT_DAYS)
     used = SpendingDay.objects.filter(key=OuterRef("pk"), day__gt=since.date())
@@ -90,7 +90,7 @@ def find_untended(account: Account, now: datetime) -> dict[str, QuerySet[ApiKey]
         "idle": keys.filter(~Exists(used), created_at__lt=since),
         "unlimited": keys.filter(spending_limit_cents=None),
         "endless": keys.filter(expires_at=None),
-        "long": lifetimes.too_long(account),
+        "long": lifetimes.find_outliving(account),
     }
 
 

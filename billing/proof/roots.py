@@ -1,7 +1,7 @@
 """Signs each hour the root of a tree whose leaves are the last entries of all accounts, in all cells.
 
 An account keeps its place in the tree. So only parts of the tree in which something was booked are read again, and a proof
-reads one part: see ``inclusion``. A root waits for the disk, and with it every entry that it is about.
+reads one part: see ``inclusion``. The commit of a root waits for the disk, so all entries that it includes are on disk.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ _NOTHING = "0" * 2 * HASH_BYTES  # before the first root
 
 
 def sign_hour(now: datetime) -> int:
-    """Sign the root of this hour, unless it is signed, or nothing was booked ever. Return how many heads are new in it."""
+    """Sign the root of this hour, unless it is signed or nothing was ever booked. Return how many heads are new in it."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     try:
         with transaction.atomic():

@@ -1,7 +1,7 @@
-"""Demands about the data of a request, made by the request, by its key and by its account: a route must meet each of them.
+"""Demands about the data of a request, by the request, its key and its account. Only routes that promise all of them serve it.
 
-An unknown fact of a route meets no demand. A demand also refuses fields of the request that would hand its content to others
-than the route, or have it kept there: no promise of the route is about them.
+An unknown fact of a route is no promise. A demand also refuses fields with which a provider would pass content on, or keep
+it: no promise is about them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,12 +51,12 @@ class Demand(msgspec.Struct, frozen=True):
 def in_force(
     preferences: ProviderPreferences | None, key: ApiKey | None = None, account: Account | None = None
 ) -> tuple[Demand, ...]:
-    """Return what is demanded, of those that are known. This is on the path of every completion, and mostly nothing is."""
-    asked = (("request", preferences), ("key", key), ("account", account))
+    """Return the demands of those that are given. Each completion calls this, and most have none."""
+    owners = (("request", preferences), ("key", key), ("account", account))
     demands: tuple[Demand, ...] = ()
-    for source, who in asked:
-        if who is not None and (who.data_policy or who.data_regions):
-            demands = (*demands, Demand(source, who.data_policy, tuple(who.data_regions or ())))
+    for source, owner in owners:
+        if owner is not None and (owner.data_policy or owner.data_regions):
+            demands = (*demands, Demand(source, owner.data_policy, tuple(owner.data_regions or ())))
     return demands
 
 
@@ -69,7 +69,7 @@ def narrow(request: ChatRequest, offers: Sequence[Offer], demands: Sequence[Dema
 
     Raises DataDemandUnmet if none has, and InvalidRequest for a field that the demands do not allow.
     """
-    _require_no_others(request, demands)
+    _refuse_fields(request, demands)
     narrowed = []
     for offer in offers:
         routes = tuple([route for route in offer.routes if not any(demand.unmet(route.promise) for demand in demands)])
@@ -80,8 +80,8 @@ def narrow(request: ChatRequest, offers: Sequence[Offer], demands: Sequence[Dema
     return narrowed
 
 
-def _require_no_others(request: ChatRequest, demands: Sequence[Demand]) -> None:
-    """Raise InvalidRequest for what a provider hands on, such as searches of the web; with zdr also for what it keeps."""
+def _refuse_fields(request: ChatRequest, demands: Sequence[Demand]) -> None:
+    """Raise InvalidRequest for fields that let a provider pass content on, as to a search of the web; with zdr also keep it."""
     searches = "web_search_options" if request.fields.get("web_search_options") is not None else request.web_search_at
     if searches:
         raise errors.wrong(searches, f"searches the web, which no provider promises anything about: {demands[0]}")
@@ -92,7 +92,7 @@ def _require_no_others(request: ChatRequest, demands: Sequence[Demand]) -> None:
 
 
 def _unmet(offers: Sequence[Offer], demands: Sequence[Demand]) -> errors.DataDemandUnmet:
-    """Return the refusal, which says of each route what of whose demands it does not meet."""
+    """Return the refusal, which says what each route does not promise, and who demands it."""
     routes = [(offer.model_id, route) for offer in offers for route in offer.routes]
     missed = [
         {
@@ -103,7 +103,11 @@ def _unmet(offers: Sequence[Offer], demands: Sequence[Demand]) -> errors.DataDem
         }
         for model_id, route in routes[:_LISTED_MAX]
     ]
-    listed = "; ".join(f"{each['model']} at {each['provider']} lacks {_list_unmet(each['unmet'])}" for each in missed)
+    listed = "; ".join(
+        f"{each['model']} at {each['provider']} lacks "
+        + ", ".join(f"{name} of the {source}" for source, names in each["unmet"].items() for name in names)
+        for each in missed
+    )
     of_request = [each["unmet"].get("request") for each in missed]
     refusal = errors.DataDemandUnmet(
         f"No route meets what is demanded about data: {'; '.join(map(str, demands))}. {listed}.",
@@ -112,7 +116,3 @@ def _unmet(offers: Sequence[Offer], demands: Sequence[Demand]) -> errors.DataDem
     refusal.demands = tuple(demands)
     refusal.details = {"demands": {demand.source: demand.fields for demand in demands}, "routes": missed}
     return refusal
-
-
-def _list_unmet(unmet: dict[str, list[str]]) -> str:
-    return ", ".join(f"{name} of the {source}" for source, names in unmet.items() for name in names)

@@ -57,12 +57,17 @@ def list_runs(request: HttpRequest, account: Account) -> HttpResponse:
 def show_run(request: HttpRequest, account: Account, key_id: str, name: str) -> HttpResponse:
     """Show what the run spent, holds and has left, and what each model cost it."""
     run = get_object_or_404(Run.objects.select_related("key"), key=key_id, key__account=account, name=name)
-    context = {**describe(run, pool.database_time()), **_spending(run)}
+    parts = [("Spent", run.spent_nanos), ("Held by running requests", run.held_nanos), ("Left", run.left_nanos)]
+    context = {
+        **describe(run, pool.database_time()),
+        "parts": [{"name": name, "nanos": nanos} for name, nanos in parts],  # they add up to the budget
+        "models": by_model(run)[:MODELS_SHOWN],
+    }
     return render(request, "runs/run.html", context)
 
 
 def describe(run: Run, now: datetime) -> dict[str, Any]:
-    """Return a run with its state in words, the class of that, and the percent of its budget that is spent, rounded down."""
+    """Return a run, its state in words with their CSS class, and the percent of its budget that is spent, rounded down."""
     return {
         "run": run,
         "state": _state(run, now),
@@ -77,9 +82,3 @@ def _state(run: Run, now: datetime) -> tuple[str, str]:
     if run.spent_nanos >= run.budget_nanos:
         return "Spent", "revoked"
     return ("Ended", "off") if run.deadline and run.deadline <= now else ("Open", "waiting")
-
-
-def _spending(run: Run) -> dict[str, Any]:
-    """Return the amounts that add up to the budget, and what each model cost."""
-    parts = [("Spent", run.spent_nanos), ("Held by running requests", run.held_nanos), ("Left", run.left_nanos)]
-    return {"parts": [{"name": name, "nanos": nanos} for name, nanos in parts], "models": list(by_model(run)[:MODELS_SHOWN])}

@@ -50,7 +50,7 @@ def read_page(query: Query) -> bytes:
     """Return the body of the reply, in which ``checksum`` is over the bytes of ``data``. Raises InvalidRequest."""
     session = durability.open_session()  # before anything is read that a crash of the database might forget
     last_seq = Account.objects.values_list("last_seq", flat=True).get(pk=query.account_id)
-    after, end = _place(query, "cursor", 0), _place(query, "until", last_seq)
+    after, end = _read_cursor(query, "cursor", 0), _read_cursor(query, "until", last_seq)
     if end < after:
         raise errors.wrong("until", "must not be before cursor")
     entries = _read_entries(query, after, end)
@@ -70,7 +70,8 @@ def _cursor(query: Query, seq: int) -> str:
     return f"{seq}-{sha256(named.encode()).hexdigest()[:16]}"
 
 
-def _place(query: Query, name: str, default: int) -> int:
+def _read_cursor(query: Query, name: str, default: int) -> int:
+    """Return the number of the last entry before the cursor. Raises InvalidRequest."""
     if (cursor := getattr(query, name)) is None:
         return default
     found = _CURSOR.fullmatch(cursor)

@@ -1,9 +1,9 @@
 """Alerts of keys that spend far more in an hour than they use to.
 
-An hour is unusual if a key spends FLOOR_NANOS in it, and the account's factor times what is usual: what USUAL_SHARE of its
-hours with spending stayed within, over USUAL_TIME. A key with fewer than HOURS_MIN such hours has nothing that is usual.
-An alert of a key is followed by none for QUIET_TIME. Its id is made of the key and the hour, and each cell has a lock, so that
-a task that dies, or runs twice, neither loses nor repeats one.
+The usual hour of a key is the amount that USUAL_SHARE of its hours with spending stayed within, over USUAL_TIME; with fewer
+than HOURS_MIN of them it has none. An hour is unusual if the key spends FLOOR_NANOS in it, and the account's factor times its
+usual hour. After an alert of a key there is none for QUIET_TIME. The id of an alert is made of key and hour, and each cell has
+a lock: a task that dies, or runs twice, neither loses nor repeats one.
 """
 
 from datetime import datetime, timedelta
@@ -26,14 +26,14 @@ _Kind = AccountAlert.Kind
 
 
 def tell() -> int:
-    """Write the alerts of this hour, and of the hour before, whose sums may have come late. Return how many."""
+    """Write the alerts of this hour and of the one before, whose sums may have come late. Return how many."""
     with transaction.atomic():
         cell.take_turn(f"completions.usage.unusual {cell.current()}")
         now = pool.database_time()
         values = {"floor": FLOOR_NANOS, "share": USUAL_SHARE, "hours_min": HOURS_MIN, "kind": _Kind.KEY_HOUR_UNUSUAL}
-        times = {"hour_before": now - timedelta(hours=1), "quiet_since": now - QUIET_TIME, "days": USUAL_TIME.days}
-        values["dearer_max"] = USUAL_TIME // timedelta(hours=20)  # hours that may be dearer than what is usual: 1 of 20
-        alerts = [_alert(*row) for row in cell.execute(_UNUSUAL, {**values, **times})]
+        values |= {"hour_before": now - timedelta(hours=1), "quiet_since": now - QUIET_TIME, "days": USUAL_TIME.days}
+        values["dearer_max"] = USUAL_TIME // timedelta(hours=1) // 20  # hours that may be dearer than what is usual
+        alerts = [_alert(*row) for row in cell.execute(_UNUSUAL, values)]
         return len(AccountAlert.objects.bulk_create(alerts, batch_size=1_000))
 
 

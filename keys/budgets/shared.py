@@ -1,3 +1,5 @@
+"""A budget of several requests while a batch decides: what is left, and the refusal."""
+
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -9,7 +11,7 @@ from keys.limits.allowance import Allowance
 
 @dataclass
 class SharedBudget(Allowance):
-    """A budget as it is in force. As a string it is named so: "budget of $2.50 of the run nightly"."""
+    """A budget in force. Its string is its name: "budget of $2.50 of the run nightly"."""
 
     id: str
     stops: bool

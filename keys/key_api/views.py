@@ -96,7 +96,7 @@ class KeyListView(FilteredView):
             account = _account(request)
             given = request_fields.details(fields, account)
             limit = request_fields.limit(fields) or NO_LIMIT
-            with _ends_in_time():
+            with _expires_in_time():
                 key, minted = acts.make_key(request._request, account, limit=limit, **given)
             return 201, {**_describe(account, key.pk), "secret": minted}
 
@@ -128,7 +128,7 @@ class KeyView(APIView):
 
         def act(key: ApiKey) -> dict[str, Any]:
             limit = request_fields.limit(fields)
-            with _ends_in_time():
+            with _expires_in_time():
                 acts.change(request._request, key, request_fields.details(fields, key.account, key))
             if limit is not None:
                 acts.set_spending_limit(request._request, key, limit)
@@ -190,10 +190,10 @@ RevokeView = _act_view(
 
 
 @contextmanager
-def _ends_in_time() -> Iterator[None]:
+def _expires_in_time() -> Iterator[None]:
     try:
         yield
-    except lifetimes.EndsTooLate as refusal:
+    except lifetimes.ExpiresTooLate as refusal:
         raise errors.wrong("expiresAt", f"must be at most {timestamps.iso_millis(refusal.latest)}: {refusal}") from None
 
 
