@@ -61,11 +61,17 @@ class CompletionAdmin(NewestFirstAdmin):
         }
         return self.show_action(request, "admin/completions/completion/compare.html", "Compare charges", None, **context)
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        completion = self.get_object(request, object_id)
-        if completion is not None and self.has_view_permission(request, completion):
-            extra_context = {**(extra_context or {}), **_tell(completion)}
-        return super().change_view(request, object_id, form_url, extra_context)
+    def panels(self, request: HttpRequest, completion: Any) -> dict[str, Any]:
+        """Return what the page tells of it: as its owner's page, and the provider's words about failures."""
+        told = pages.explain(completion)
+        charge, tokens, streamed_ms = told["charge"], completion.completion_tokens or 0, completion.streamed_ms
+        amounts = dollars.format_exact_column([charge.held_nanos, charge.cost_nanos, charge.returned_nanos or 0])
+        return {
+            **told,
+            **dict(zip(("held", "charged", "returned"), amounts, strict=True)),
+            "tries": zip_longest(told["attempts"], completion.failed_attempts or []),
+            "speed": 1_000 * tokens / streamed_ms if streamed_ms else None,
+        }
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Completion], search_term: str
@@ -95,19 +101,6 @@ class CompletionAdmin(NewestFirstAdmin):
         if completion.prompt_tokens is None:
             return ""
         return f"{completion.prompt_tokens:,} / {completion.completion_tokens:,}"
-
-
-def _tell(completion: Completion) -> dict[str, Any]:
-    """Return what the page tells of it: as its owner's page, and the provider's words about failures."""
-    told = pages.explain(completion)
-    charge, tokens, streamed_ms = told["charge"], completion.completion_tokens or 0, completion.streamed_ms
-    amounts = dollars.format_exact_column([charge.held_nanos, charge.cost_nanos, charge.returned_nanos or 0])
-    return {
-        **told,
-        **dict(zip(("held", "charged", "returned"), amounts, strict=True)),
-        "tries": zip_longest(told["attempts"], completion.failed_attempts or []),
-        "speed": 1_000 * tokens / streamed_ms if streamed_ms else None,
-    }
 
 
 @admin.register(CompletionHour)

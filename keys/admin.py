@@ -70,14 +70,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         acts = [path(f"<path:object_id>/{act.name}/", view, {"act": act}, f"keys_apikey_{act.name}") for act in ACTS]
         return [*acts, *super().get_urls()]
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        key = self.get_object(request, object_id)
-        if key is not None and self.has_view_permission(request, key):
-            extra_context = {**(extra_context or {}), **self.panels(request, key)}
-        return super().change_view(request, object_id, form_url, extra_context)
-
     def panels(self, request: HttpRequest, key: Any) -> dict[str, Any]:
-        """Return what is shown beside the fields, as plain values."""
         latest = [
             {"words": refusal_summaries.describe_error(refused.error), **model_to_dict(refused)}
             for refused in refusal_summaries.read_latest(key)

@@ -33,7 +33,6 @@ from gateway_project.db import pool
 from gateway_project.text import dollars, number_fields
 
 _SET_PRICE = "completions.add_price"
-_CHANGE_ROUTE = "completions.change_route"
 
 
 class ShowsMeasurements(previews.PreviewedAdmin):
@@ -41,21 +40,15 @@ class ShowsMeasurements(previews.PreviewedAdmin):
 
     change_form_template = "admin/completions/measured.html"
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        target = self.get_object(request, object_id)
-        if target is not None and self.has_view_permission(request, target):
-            is_route, now = isinstance(target, Route), pool.database_time()
-            asked: measurements.Route = (target.provider_id, target.model_id) if is_route else (target.pk, None)
-            spans = {"The last hour": now - timedelta(hours=1), "The last 24 hours": now - timedelta(hours=24)}
-            extra_context = {
-                **(extra_context or {}),
-                "measured": {
-                    name: measurements.measure(since).get(asked, measurements.NOTHING) for name, since in spans.items()
-                },
-                "completions_max": measurements.COMPLETIONS_MAX,
-                "failures": measurements.last_failures(spans["The last 24 hours"], *asked),
-            }
-        return super().change_view(request, object_id, form_url, extra_context)
+    def panels(self, request: HttpRequest, target: Any) -> dict[str, Any]:
+        is_route, now = isinstance(target, Route), pool.database_time()
+        asked: measurements.Route = (target.provider_id, target.model_id) if is_route else (target.pk, None)
+        spans = {"The last hour": now - timedelta(hours=1), "The last 24 hours": now - timedelta(hours=24)}
+        return {
+            "measured": {name: measurements.measure(since).get(asked, measurements.NOTHING) for name, since in spans.items()},
+            "completions_max": measurements.COMPLETIONS_MAX,
+            "failures": measurements.last_failures(spans["The last 24 hours"], *asked),
+        }
 
 
 @admin.register(Provider)
@@ -289,7 +282,7 @@ class RouteAdmin(ShowsMeasurements):
 
     def call_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask the provider for a few words, which no account pays for, and show what came of it."""
-        route = self.object_for(request, object_id, _CHANGE_ROUTE)
+        route = self.object_for(request, object_id, "completions.change_route")
         outcome = None
         if request.method == "POST":
             outcome = route_calls.call(route)

@@ -17,7 +17,7 @@ from billing.staff import approvals
 from completions.catalog import change_alerts
 from completions.catalog.change_alerts import Told
 from completions.catalog.sync import diff
-from completions.history import explanation, reading, runs
+from completions.history import pages, reading, runs
 from completions.models import (
     CatalogProposal,
     Completion,
@@ -235,10 +235,8 @@ PANELS = [
 
 
 def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
-    rows = []
-    for each in reading.read_page(account.pk, reading.Selection(), limit=COMPLETIONS_SHOWN).completions:
-        rows.append({"completion": each, "status": explanation.status_of(each), "tokens": explanation.total_tokens(each)})
-    return {"completions": rows}
+    page = reading.read_page(account.pk, reading.Selection(), limit=COMPLETIONS_SHOWN)
+    return {"completions": list(map(pages.row, page.completions))}
 
 
 def _months(request: HttpRequest, account: Account) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> d
     page = reading.read_page(account.pk, form.selection, limit=REQUESTS_PER_PAGE, **place)
     searched = Completion.objects.filter(pk=page.searched_to) if page.searched_to else Completion.objects.none()
     return {
-        "rows": [_row(completion) for completion in page.completions],
+        "rows": [row(completion) for completion in page.completions],
         "has_runs": any(completion.run for completion in page.completions),
         **form.places(page.newer, page.older, oldest=reading.FIRST),
         "searched_to": searched.values_list("created_at", flat=True).first(),
@@ -184,7 +184,7 @@ def explain(completion: Completion) -> dict[str, Any]:
     }
 
 
-def _row(completion: Completion) -> dict[str, Any]:
+def row(completion: Completion) -> dict[str, Any]:
     return {
         "completion": completion,
         "status": explanation.status_of(completion),

@@ -90,10 +90,15 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
         formsets, _ = self._create_formsets(opening, found, change=True)  # type: ignore[attr-defined]
         return outdated_pages.describe_changes(written, form, formsets)
 
+    def panels(self, request: HttpRequest, target: Any) -> dict[str, Any]:
+        """Return what the page of an object shows beside its fields, as plain values."""
+        return {}
+
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         formsets = [each.formset for each in context["inline_admin_formsets"]]
         if context["original"] is not None:
             context["seen"] = outdated_pages.write(context["adminform"].form, formsets)
+            context |= self.panels(request, context["original"])
         return super().render_change_form(request, context, *args, **kwargs)
 
     def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partialmethod
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
@@ -24,7 +25,6 @@ from gateway_project.activity.list_values import column
 from gateway_project.text import web_addresses
 
 Decision = Callable[..., CatalogProposal]
-_DECIDE = "completions.change_catalogproposal"
 
 
 @admin.register(UpstreamList)
@@ -61,7 +61,7 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
     about = column("Model", lambda proposal: proposal.subject, ordering="upstream_model")
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm(_DECIDE)
+        return request.user.has_perm("completions.change_catalogproposal")
 
     @admin.display(description="Was")
     def was(self, proposal: CatalogProposal) -> SafeString | str:
@@ -99,12 +99,8 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         return self.list_display if self.has_decide_permission(request) else self.list_display[:-1]
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, object] | None = None
-    ) -> HttpResponse:
-        proposal = self.get_object(request, object_id)
-        may_decide = proposal and proposal.state == CatalogProposal.State.PENDING and self.has_decide_permission(request)
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "may_decide": may_decide})
+    def panels(self, request: HttpRequest, proposal: Any) -> dict[str, Any]:
+        return {"may_decide": proposal.state == CatalogProposal.State.PENDING and self.has_decide_permission(request)}
 
     def _decide_one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
         if request.method != "POST":

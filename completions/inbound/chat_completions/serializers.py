@@ -169,7 +169,19 @@ class WebSearchOptions(Shape):
     user_location = optional(fields.AnyObject, "Where the user is.")
 
 
-class Serving(Shape):
+class OpenAIRequest(Shape):
+    """What requests of both of OpenAI's languages have."""
+
+    model = request_fields.model()
+    models = request_fields.models()
+    temperature = request_fields.temperature(2)
+    top_p = request_fields.top_p()
+    tool_choice = request_fields.tool_choice(required=False)
+    parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
+    user = request_fields.user()
+    safety_identifier = request_fields.user("OpenAI's newer name for user.")
+    prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
+    stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
     cache_control = optional(CacheControl, help_text="Caches the prompt at Anthropic, for five minutes or an hour.")
     service_tier = optional(
         Choice,
@@ -220,9 +232,7 @@ class UsageOptions(Shape):
 @extend_schema_serializer(
     description="A null counts as absent. Fields that are not listed are passed on to providers that accept them."
 )
-class ChatCompletionRequest(Serving):
-    model = request_fields.model()
-    models = request_fields.models()
+class ChatCompletionRequest(OpenAIRequest):
     provider = optional(ProviderPreferences, help_text="Which providers may answer.")
     messages = Array(
         ChatCompletionRequestMessage(),
@@ -234,8 +244,6 @@ class ChatCompletionRequest(Serving):
         Integer, "Maximum tokens to generate for each choice, up to the model's max_output_tokens.", 1, schema.MAX_TOKENS_MAX
     )
     max_completion_tokens = optional(Integer, "Another name for max_tokens. Send one of the two.", 1, schema.MAX_TOKENS_MAX)
-    temperature = request_fields.temperature(2)
-    top_p = request_fields.top_p()
     frequency_penalty = optional(
         fields.Number, "Makes tokens less likely the more often they occur already; below 0, more likely.", -2, 2
     )
@@ -250,8 +258,6 @@ class ChatCompletionRequest(Serving):
     functions = optional(
         Array, FunctionDefinition(), "OpenAI's older form of tools.", min_length=1, max_length=schema.TOOLS_MAX
     )
-    tool_choice = request_fields.tool_choice(required=False)
-    parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
     response_format = optional(ReplyFormat, help_text="The format of the reply.")
     reasoning_effort = optional(Choice, schema.REASONING_EFFORTS, "How much the model thinks.")
     reasoning = optional(ReasoningOptions, help_text="How much to reason, in OpenRouter's words, and whether to show it.")
@@ -259,9 +265,6 @@ class ChatCompletionRequest(Serving):
     modalities = optional(SchemaField, _MODALITIES, "Replies are text.")
     prediction = optional(Prediction, help_text="No provider is sent it: no price covers it.")
     web_search_options = optional(WebSearchOptions, help_text="No provider is sent it: no price covers it.")
-    user = request_fields.user()
-    safety_identifier = request_fields.user("OpenAI's newer name for user.")
-    prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
     metadata = optional(
         SchemaField,
         request_fields.TAGS,
@@ -269,7 +272,6 @@ class ChatCompletionRequest(Serving):
         "The usage page groups by them.",
     )
     store = optional(Flag, "Has no effect: no prompt and no reply is stored.")
-    stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
     stream_options = optional(StreamOptions, help_text="Only with stream.")
     usage = optional(UsageOptions, help_text="In OpenRouter's words.")
 

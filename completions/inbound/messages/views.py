@@ -22,15 +22,14 @@ from gateway_project.text import compact_json
 from gateway_project.web.request_notes import notes_of_api
 
 _DURATION = re.compile(r"(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)  # as ``go_duration`` of keys writes it
-_BETAS = "HTTP_ANTHROPIC_BETA"
 _DESCRIPTION = (
     "Anthropic's Messages, for every model. A stream has Anthropic's events. Errors have Anthropic's shape: "
     '`{"type": "error", "error": {"type", "message"}, "request_id"}`.'
 )
 
 
-class _AnthropicReplies(TranslatedView):
-    """Adds Anthropic's headers to every reply, and writes errors in its shape."""
+class _ReadsMessages(TranslatedView):
+    """Reads requests, adds Anthropic's headers to every reply, and writes errors in its shape."""
 
     def error_reply(self, error: errors.ApiError) -> Any:
         response = super().error_reply(error)
@@ -46,10 +45,8 @@ class _AnthropicReplies(TranslatedView):
             response[name] = value
         return response
 
-
-class _ReadsMessages(_AnthropicReplies):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places = messages_request.parse(fields, raw, self.request.META.get(_BETAS, ""), pause)
+        request, self.places = messages_request.parse(fields, raw, self.request.META.get("HTTP_ANTHROPIC_BETA", ""), pause)
         return request
 
 
@@ -86,7 +83,7 @@ class MessageQuoteView(_ReadsMessages, QuoteView):
     """The hold and the maximum cost of a request in Anthropic's Messages."""
 
 
-class CountTokensView(_AnthropicReplies):
+class CountTokensView(_ReadsMessages):
     """Estimates the prompt of a request, and asks no provider. It counts as a read of the key."""
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:

@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 
 from completions.inbound import request_fields
-from completions.inbound.chat_completions.serializers import PromptTokensDetails, Serving
+from completions.inbound.chat_completions.serializers import OpenAIRequest, PromptTokensDetails
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
 from gateway_project.web.openapi import fields
@@ -63,23 +63,17 @@ class ContextManagement(Shape):
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
-class ModelResponseRequest(Serving):
-    model = request_fields.model()
+class ModelResponseRequest(OpenAIRequest):
     input = fields.TextOr(Array(ModelResponseInputItem()), "Text of the user, or the items of the whole conversation.")
     instructions = optional(Text, "Come before the input.")
     max_output_tokens = optional(Integer, "Maximum tokens to generate.", 1, schema.MAX_TOKENS_MAX)
-    models = request_fields.models()
     provider = optional(AnyObject, "Which providers may answer: order, only and ignore.")
     tools = optional(Array, ModelResponseTool(), "What the model may call.", max_length=schema.TOOLS_MAX)
-    tool_choice = request_fields.tool_choice(required=False)
-    parallel_tool_calls = optional(Flag, "Whether the model may call several tools at once.")
     reasoning = optional(ModelResponseReasoning, help_text="How much the model thinks, and how much of it the reply shows.")
     max_tool_calls = optional(
         Integer, "Maximum calls of tools that run at OpenAI. Required with web_search.", 1, request.SEARCHES_MAX
     )
     text = optional(ModelResponseText, help_text="The format of the reply, and how long it is to be.")
-    temperature = request_fields.temperature(2)
-    top_p = request_fields.top_p()
     top_logprobs = optional(
         Integer,
         "How many other tokens the reply names for each of its own, with their probabilities.",
@@ -89,9 +83,6 @@ class ModelResponseRequest(Serving):
     include = optional(Array, fields.SchemaField(_INCLUDE), "What else the reply has, such as probabilities.")
     metadata = optional(fields.SchemaField, request_fields.TAGS, "Tags of your own. The usage page groups by them.")
     client_metadata = optional(AnyObject, "Codex's, about itself. No provider is sent it.")
-    user = request_fields.user()
-    safety_identifier = request_fields.user("OpenAI's newer name for user.")
-    prompt_cache_key = optional(Text, "Helps OpenAI and Mistral to find the prompt in their caches.")
     prompt_cache_retention = optional(Choice, request.CACHE_RETENTIONS, "How long OpenAI keeps the prompt in its cache.")
     truncation = optional(
         fields.SchemaField, {"type": "string", "const": "disabled"}, "Nothing is taken out of a conversation."
@@ -104,7 +95,6 @@ class ModelResponseRequest(Serving):
         ContextManagement(),
         "When to compact. The gateway does not by itself: it names the field in x-gateway-ignored-fields.",
     )
-    stream = optional(Flag, "Whether the reply is a stream of events.", default=False)
     stream_options = optional(AnyObject, "include_obfuscation, which has no effect.")
 
 

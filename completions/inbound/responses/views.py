@@ -48,6 +48,7 @@ class _ReadsResponses(TranslatedView):
     called: Mapping[str, Called]  # of a request that has been read: ``ResponsePlaces.called``
     repeated: Fields  # of it: what the reply repeats
     earlier = 0  # items of its input that are of earlier responses
+    unresolved: Fields | None = None  # while what the request names is read
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -67,6 +68,7 @@ class _ReadsResponses(TranslatedView):
 
     def _read_resolved(self, fields: Fields, own_bytes: int) -> ChatRequest:
         """Read a request of ``own_bytes`` together with the stored items that it names."""
+        self.unresolved = fields
         named = history.measure(fields, self.account_id)
         if named.size_bytes > large_work.LARGE_BYTES:
             self.require_admissible()
@@ -80,7 +82,9 @@ class _ReadsResponses(TranslatedView):
                 resolved = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
             except errors.InvalidRequest as error:
                 raise errors.wrong(history.PREVIOUS if self.earlier else "input", f"is too much: {error.message}") from None
-            return self.read(resolved, raw if len(raw) > SMALL_BYTES else None, pause)
+            request = self.read(resolved, raw if len(raw) > SMALL_BYTES else None, pause)
+        self.unresolved = None
+        return request
 
     def prepared(self, fields: Fields, raw: bytes) -> tuple[Fields, bytes]:
         """Return the body to read, parsed and as bytes."""
@@ -118,7 +122,6 @@ class ResponsesView(_ReadsResponses, CompletionView):
     reply_format: reply.ResponsesFormat
     keeping: Keeping | None = None
     is_background = False
-    unresolved: Fields | None = None  # while what the request names is read
     run_on: Callable[[], None] | None = None  # once the reply is sent, which says that the response will run
 
     def require_admissible(self) -> None:
@@ -147,12 +150,6 @@ class ResponsesView(_ReadsResponses, CompletionView):
             kept=self.keeping,
             compacts=compacts,
         )
-        return request
-
-    def _read_resolved(self, fields: Fields, own_bytes: int) -> ChatRequest:
-        self.unresolved = fields
-        request = super()._read_resolved(fields, own_bytes)
-        self.unresolved = None
         return request
 
     def _admit(self, request: Request, caller: Caller) -> Admitted | Replay:
