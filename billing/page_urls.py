@@ -1,6 +1,6 @@
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
-from django.urls import include, path
+from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
@@ -48,7 +48,16 @@ urlpatterns = [
     path("settings/export/<uuid:export_id>.zip", settings_pages.download_export, name="export-file"),
     path("settings/activity/", settings_pages.show_activity, name="activity"),
     path("settings/activity.csv", settings_pages.download_activity, name="activity-csv"),
-    path("alerts/", include("billing.alerts.page_urls")),
+    path("alerts/", alert_pages.show, name="alerts"),
+    path("alerts/threshold/", alert_pages.change_threshold, name="alert-threshold"),
+    path("alerts/webhooks/new/", alert_pages.new_endpoint, name="new-webhook"),
+    path("alerts/webhooks/<uuid:endpoint_id>/", alert_pages.show_endpoint, name="webhook"),
+    path("alerts/webhooks/<uuid:endpoint_id>/rotate/", alert_pages.rotate, name="rotate-webhook"),
+    path("alerts/webhooks/<uuid:endpoint_id>/pause/", alert_pages.pause, name="pause-webhook"),
+    path("alerts/webhooks/<uuid:endpoint_id>/test/", alert_pages.send_test, name="test-webhook"),
+    path("alerts/webhooks/<uuid:endpoint_id>/again/", alert_pages.repeat, name="repeat-webhook"),
+    path("alerts/webhooks/<uuid:endpoint_id>/delete/", alert_pages.delete, name="delete-webhook"),
+    path("alerts/deliveries/<uuid:delivery_id>/again/", alert_pages.send_again, name="send-delivery-again"),
     path("warnings/", alert_pages.moved, {"rest": ""}),
     path("warnings/<path:rest>", alert_pages.moved),
     path("ledger.csv", statement_pages.download_statement, name="statement-csv"),

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import transaction
@@ -178,12 +177,6 @@ def _with_condition(states: Iterable[SourceState]) -> list[Any]:
     return found
 
 
-class SourceStateList(ChangeList):
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        self.result_list = _with_condition(self.result_list)
-
-
 @admin.register(SourceState)
 class SourceStateAdmin(ReadOnlyAdmin):
     list_display = ("source", "condition", "last_success_at", "last_attempt_at", "next_attempt_at", "failures", "waiting")
@@ -194,8 +187,10 @@ class SourceStateAdmin(ReadOnlyAdmin):
     ordering = ("source",)
     actions = ("refresh_now",)
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return SourceStateList
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        found.result_list = _with_condition(found.result_list)
+        return found
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         state = super().get_object(request, object_id, from_field)

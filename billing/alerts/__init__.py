@@ -9,5 +9,5 @@ Its deliveries by mail and to webhook endpoints follow in the background, each u
 - ``endpoints``   webhook endpoints: made, tested, paused, rotated, deleted; their secrets and signatures
 - ``sending``     sends what is due
 - ``summaries``   alerts, deliveries and endpoints as the pages show them; how long a balance lasts
-- ``pages``       /dashboard/alerts/, with its forms; ``page_urls`` are its addresses
+- ``pages``       /dashboard/alerts/, with its forms
 """

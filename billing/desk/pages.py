@@ -1,5 +1,6 @@
 """The pages of the acts on an account, which the admin adds to the account's."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -125,23 +126,20 @@ class AccountActPages(RecordedAdmin):
         if refusal := people_requests.colleague_refusal(member):
             raise PermissionDenied(refusal)
         form = ReasonForm(member, request.POST if request.method == "POST" else None)
-        if request.method == "POST" and self._ask_for_removal(request, form, account, member):
-            return self.back_to(account)
+        with transaction.atomic():
+            ask = partial(_ask_for_removal, request, form, account, member)
+            if request.method == "POST" and act_once(request, form, ask):
+                return self.back_to(account)
         title, context = "Lost phone", {"form": form, "member": member}
         return self.show_action(request, "admin/billing/account/lost_phone.html", title, account, **context)
 
-    def _ask_for_removal(self, request: HttpRequest, form: ReasonForm, account: Account, member: User) -> bool:
-        """Return False if the form has an error, or the member has nothing to remove."""
-        if not form.is_valid():
-            return False
-        if not second_factor.has_any(member):
-            form.add_error(None, f"{member} has no two-factor authentication.")
-            return False
-        with transaction.atomic():
-            asked, is_new = people_requests.ask_for_removal(request, member, account, staff_of(request), **form.notes)
-        waits = "Nothing changes until a colleague approves it." if is_new else "It was already requested."
-        messages.success(request, f"The {asked.what} waits for approval. {waits}")
-        return True
+
+def _ask_for_removal(request: HttpRequest, form: ReasonForm, account: Account, member: User) -> str:
+    if not second_factor.has_any(member):
+        raise ValidationError(f"{member} has no two-factor authentication.")
+    asked, is_new = people_requests.ask_for_removal(request, member, account, staff_of(request), **form.notes)
+    waits = "Nothing changes until a colleague approves it." if is_new else "It was already requested."
+    return f"The {asked.what} waits for approval. {waits}"
 
 
 def _form(act: type[StaffAct], account: Account, staff: User, entry_id: UUID | None, *data: Any) -> StaffAct:

@@ -121,6 +121,3 @@ class AddressChange(models.Model):
                 name="a_user_asks_for_one_change_of_address",
             )
         ]
-
-    def __str__(self) -> str:
-        return f"{self.former} to {self.address}"

@@ -1,6 +1,6 @@
 """The support pages of users, groups and memberships. ``staff_permissions`` decides whom and what staff may change here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -28,6 +28,21 @@ from billing.staff_permissions import staff_of
 from gateway_project.activity import admin_pages, list_values, log
 from gateway_project.activity.models import Activity
 from gateway_project.db import cell, everywhere
+
+
+class ChangesWithin:
+    """Admin pages of what only some staff may change or delete: ``may_change`` is a function of ``staff_permissions``."""
+
+    may_change: Callable[[User, Any], bool]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self._may_change(request, obj)  # type: ignore[misc]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self._may_change(request, obj)  # type: ignore[misc]
+
+    def _may_change(self, request: HttpRequest, obj: Any) -> bool:
+        return obj is None or self.may_change(staff_of(request), obj)
 
 
 class ShowsCreation:
@@ -97,7 +112,7 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
 
 
 @admin.register(User)
-class PersonAdmin(ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin):
+class PersonAdmin(ChangesWithin, ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin):
     """Django's user admin, for users without a username."""
 
     form = UserForm
@@ -115,6 +130,7 @@ class PersonAdmin(ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin)
     ordering = ("email",)
     inlines = (MembershipInline,)
     actions = ("send_password_links", "remove_second_factors")
+    may_change = staticmethod(staff_permissions.may_change_user)
 
     def account_ids(self, objects: QuerySet[User]) -> Iterable[Any]:
         memberships = Membership.objects.filter(user__in=list(objects)).values_list("account_id", flat=True)
@@ -141,15 +157,6 @@ class PersonAdmin(ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin)
         if obj or staff_of(request).is_superuser:
             return super().get_fieldsets(request, obj)
         return ((None, {"classes": ("wide",), "fields": ("email",)}),)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and self._may_change(request, obj)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and self._may_change(request, obj)
-
-    def _may_change(self, request: HttpRequest, obj: Any) -> bool:
-        return obj is None or staff_permissions.may_change_user(staff_of(request), obj)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -243,17 +250,10 @@ admin.site.unregister([EmailAddress, Authenticator, UserSession, SocialAccount, 
 
 
 @admin.register(Group)
-class StaffGroupAdmin(admin_pages.RecordedAdmin, GroupAdmin):
+class StaffGroupAdmin(ChangesWithin, admin_pages.RecordedAdmin, GroupAdmin):
     """Django's group admin. The permissions on offer are those of the staff who edits."""
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_change_permission(request, obj) and self._may_change(request, obj)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return super().has_delete_permission(request, obj) and self._may_change(request, obj)
-
-    def _may_change(self, request: HttpRequest, obj: Any) -> bool:
-        return obj is None or staff_permissions.may_change_group(staff_of(request), obj)
+    may_change = staticmethod(staff_permissions.may_change_group)
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
         if db_field.name == "permissions" and request is not None:
@@ -262,7 +262,7 @@ class StaffGroupAdmin(admin_pages.RecordedAdmin, GroupAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, admin_pages.RecordedAdmin):
+class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, admin_pages.ReadOnlyAdmin):
     """Who is a member of what. Someone is added on the page of the account or of the user, and waits for a second person."""
 
     list_display = ("user", "account", "role", "created")
@@ -274,15 +274,9 @@ class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, admin_pages.Record
     def account_ids(self, objects: QuerySet[Membership]) -> QuerySet[Any]:
         return objects.values_list("account_id", flat=True)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_own = obj is not None and obj.user_id == request.user.pk
-        return super().has_delete_permission(request, obj) and not is_own
+        return request.user.has_perm("billing.delete_membership") and not is_own
 
 
 @admin.register(Invitation)
