@@ -81,7 +81,7 @@ FACTS = [
     Fact(
         "gateway_bill_reconciled_ratio",
         "The share of what a provider billed for the last 30 UTC days that agrees with what was expected, or is explained.",
-        _bills("greatest(0, 1 - sum(abs(unexplained_usd)) / greatest(sum(abs(billed_usd)), 0.000000001))"),
+        _bills("greatest(0, 1 - sum(greatest(abs(unexplained_usd), hours_usd)) / greatest(sum(abs(billed_usd)), 0.000000001))"),
         ("provider",),
     ),
     Fact(

@@ -9,18 +9,18 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.db.models.functions import Abs
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from completions.bills import comparison, importing, samples
 from completions.bills.files import UPLOADED_BYTES_MAX, File, Refused
 from completions.bills.reading import EXACT
 from completions.models import Bill, BillComparison, BilledModel, Provider
+from completions.models.bills import UNEXPLAINED
 from gateway_project.activity import log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
-from gateway_project.activity.list_values import column, moment
+from gateway_project.activity.list_values import column, link, moment
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
@@ -40,13 +40,18 @@ def _usd_column(title: str, read: Callable[[Any], Decimal | int | None], **optio
     return column(title, show, **options)
 
 
+def _unexplained(row: BillComparison) -> str:
+    net, by_hour = usd(amount(row.unexplained_usd)), usd(amount(row.hours_usd))
+    return format_html("{}, {} by hour", net, by_hour) if row.hours_usd > abs(row.unexplained_usd) else net
+
+
 @admin.register(BillComparison)
 class BillComparisonAdmin(ReadOnlyAdmin):
     list_display = ("name", "at", "day", "charged", "expected", "billed", "difference", "unexplained", "why")
     list_filter = ("provider", "finding", "day")
     search_fields = ("name",)
     search_help_text = "A part of a model's ID, or of a name on a bill."
-    ordering = (Abs("unexplained_usd").desc(), "-day", "pk")
+    ordering = (UNEXPLAINED.desc(), "-day", "pk")
     fields = (
         *("provider", "day", "name", "charged", "expected", "billed", "difference", "explained", "unexplained", "why"),
         *("completions", "lines", "bill", "compared_at"),
@@ -57,7 +62,7 @@ class BillComparisonAdmin(ReadOnlyAdmin):
     expected = _usd_column("expected cost", lambda row: row.expected_nanos, ordering="expected_nanos")
     billed = _usd_column("billed", lambda row: row.billed_usd, ordering="billed_usd")
     difference = _usd_column("difference", comparison.difference)
-    unexplained = _usd_column("unexplained", lambda row: row.unexplained_usd, ordering=Abs("unexplained_usd"))
+    unexplained = column("unexplained", lambda row: _unexplained(row), ordering=UNEXPLAINED)
     why = column("finding", lambda row: row.get_finding_display() or ("" if row.unexplained_usd else "agrees"))
 
     @admin.display(description="explained by")
@@ -68,11 +73,44 @@ class BillComparisonAdmin(ReadOnlyAdmin):
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         row = self.get_object(request, object_id)
         if row is not None and self.has_view_permission(request, row):
-            lines = [(line, amount(line.cost_usd)) for line in samples.lines(row)]
-            sees_completions = request.user.has_perm("completions.view_completion")
-            shown = {"lines": lines, "completions": samples.completions(row) if sees_completions else []}
-            extra_context = {**(extra_context or {}), **shown, "sees_completions": sees_completions}
+            tables = [_hours(row), _lines(row)] if row.hours else [_lines(row)]
+            tables += [_completions(row)] if request.user.has_perm("completions.view_completion") else []
+            extra_context = {**(extra_context or {}), "tables": tables}
         return super().change_view(request, object_id, form_url, extra_context)
+
+
+_Table = tuple[str, list[str], list[str], list[Any]]  # a title, heads of texts and of numbers, and both of each row
+
+
+def _hours(row: BillComparison) -> _Table:
+    amounts = ("expected", "billed", "unexplained")
+    rows = [([_hour(each["hour"])], [usd(amount(Decimal(each[name]))) for name in amounts]) for each in row.hours]
+    return "Hours that do not agree", ["Hour (UTC)"], [name.capitalize() for name in amounts], rows
+
+
+def _lines(row: BillComparison) -> _Table:
+    rows = []
+    for line in samples.lines(row):
+        counts = (f"{line.first_line:,}", f"{line.lines:,}", "not told" if line.tokens is None else f"{line.tokens:,}")
+        rows.append(([line.name, line.request_id or line.account, _hour(line.hour)], [*counts, usd(amount(line.cost_usd))]))
+    heads = ["Name", "Account or request", "Hour (UTC)"], ["First line", "Lines", "Tokens", "Cost"]
+    return "Lines of the bill that cost most", *heads, rows
+
+
+def _completions(row: BillComparison) -> _Table:
+    rows = []
+    for each in samples.completions(row):
+        settlement = f"{each.settlement or 'runs'}{', with failed attempts' if each.failed_attempts else ''}"
+        ended = f"{each.finished_at:%H:%M:%S}" if each.finished_at else "-"
+        tokens = f"{each.prompt_tokens or 0:,} / {each.completion_tokens or 0:,}"
+        charged = "-" if each.cost_nanos is None else usd(each.cost_nanos)
+        rows.append(([link(each), ended, settlement, each.provider_request_id or "-"], [tokens, charged]))
+    heads = ["Completion", "Ended (UTC)", "Settlement", "Provider’s ID"], ["Tokens in / out", "Charged"]
+    return "Completions, first those whose cost at the provider is uncertain", *heads, rows
+
+
+def _hour(hour: int | None) -> str:
+    return "-" if hour is None else f"{hour:02}:00"
 
 
 class UploadForm(forms.Form):

@@ -56,9 +56,9 @@ def unpacked(file: File) -> Iterator[Iterator[tuple[str, Any]]]:
         raise Refused(f"{file.name} cannot be unpacked: {error}.") from None
 
 
-def digest(files: Sequence[File], bytes_max: int) -> str:
-    """Return the SHA-256 of what the files contain: a packer's times do not make another bill. Raises Refused."""
-    found, size = hashlib.sha256(), 0
+def digest(files: Sequence[File], bytes_max: int, accounts: Sequence[str] = ()) -> str:
+    """Return the SHA-256 of what is read of the files: a packer's times do not make another bill. Raises Refused."""
+    found, size = hashlib.sha256("\n".join(accounts).encode()), 0
     for file in files:
         with unpacked(file) as contents:
             for _, content in contents:

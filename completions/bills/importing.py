@@ -1,6 +1,6 @@
 """Imports files as a bill, in small transactions. A bill counts once it is complete; one that broke off is deleted by the next.
 
-Its lines are added up by day, model and account while they are read, so a month of hourly lines becomes some hundred rows.
+Its lines are added up by hour, model and account while they are read, so a month of lines becomes some thousand rows.
 """
 
 import logging
@@ -24,19 +24,20 @@ from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.bills")
 
-SUMS_MAX = 20_000  # in memory
+SUMS_MAX = 100_000  # in memory
 _SAMPLES = 5  # of each kind of lines that are left out
 _PAUSE_LINES = 50
 _PAUSE_SECONDS = 0.001  # for the completions of a web process
 _BROKEN_TIME = timedelta(hours=12)  # no import takes as long
 _DAYS_MAX = 800
+_KINDS_MAX = 50  # of lines that are left out
 
 _Sums = dict[tuple[Any, ...], tuple[Decimal, int, int, int]]  # cost, tokens, lines and the first line
 
 
 def run(provider: Provider, found: Sequence[File], bytes_max: int = UNPACKED_BYTES_MAX) -> tuple[Bill, bool]:
     """Import files as one bill, and compare its days. Return it, and whether it is new. Raises Refused, leaving nothing."""
-    sha256, now = files.digest(found, bytes_max), pool.database_time()
+    sha256, now = files.digest(found, bytes_max, provider.bill_accounts), pool.database_time()
     known = Bill.objects.filter(provider=provider, sha256=sha256, finished_at__isnull=False)
     if known.exists():
         return known.get(), False
@@ -68,7 +69,7 @@ def _read(bill: Bill, found: Sequence[File]) -> list[date]:
         days.add(line.day)
         if len(days) > _DAYS_MAX:
             raise Refused(f"The files have more than {_DAYS_MAX} days.")
-        key = (line.day, line.name, line.account, line.request_id, line.tokens is None)
+        key = (line.day, line.hour, line.name, line.account, line.request_id, line.tokens is None)
         cost, tokens, lines, first = sums.get(key, (Decimal(0), 0, 0, number))
         sums[key] = (EXACT.add(cost, line.cost_usd), tokens + (line.tokens or 0), lines + 1, first)
         exponent = min(exponent, int(line.cost_usd.as_tuple().exponent))
@@ -85,6 +86,7 @@ def _read(bill: Bill, found: Sequence[File]) -> list[date]:
 
 def _lines(bill: Bill, found: Sequence[File]) -> Iterator[tuple[int, Charge | LeftOut]]:
     """Yield the lines with their numbers, all of one format, which ``bill`` gets."""
+    ours = bill.provider.bill_accounts
     for file in found:
         with files.unpacked(file) as contents:
             for name, content in contents:
@@ -94,25 +96,29 @@ def _lines(bill: Bill, found: Sequence[File]) -> Iterator[tuple[int, Charge | Le
                     raise Refused(f"{name} is of the format {form.title}, and the files before it are {bill.format}.")
                 bill.format = form.title
                 for count, (number, row) in enumerate(rows):
-                    yield number, LeftOut("unreadable", row) if isinstance(row, str) else reading.read(form, row)
+                    yield number, LeftOut("unreadable", row) if isinstance(row, str) else reading.read(form, row, ours)
                     if count % _PAUSE_LINES == 0:
                         time.sleep(_PAUSE_SECONDS)
 
 
 def _leave_out(bill: Bill, number: int, line: LeftOut) -> None:
-    kind = bill.left_out.setdefault(line.kind, {"lines": 0, "cost": "0", "first": []})
+    name, why = ("".join(each if each.isprintable() else "?" for each in text) for text in (line.kind, line.why))
+    name = name if name in bill.left_out or len(bill.left_out) < _KINDS_MAX else "others"
+    kind = bill.left_out.setdefault(name, {"lines": 0, "cost": "0", "first": []})
     kind["lines"] += 1
     kind["cost"] = str(EXACT.add(Decimal(kind["cost"]), line.cost))
     if len(kind["first"]) < _SAMPLES:
-        kind["first"].append([number, "".join(each if each.isprintable() else "?" for each in line.why)])
+        kind["first"].append([number, why])
 
 
 def _write(bill: Bill, sums: _Sums) -> None:
     """Write the sums, and forget them."""
-    copied = (
-        "COPY completions_billline (bill_id, day, name, account, request_id, tokens, cost_usd, lines, first_line) FROM STDIN"
-    )
-    with transaction.atomic(), connection.cursor() as cursor, cursor.copy(copied) as copy:
+    columns = "bill_id, day, hour, name, account, request_id, tokens, cost_usd, lines, first_line"
+    with (
+        transaction.atomic(),
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY completions_billline ({columns}) FROM STDIN") as copy,
+    ):
         for (*texts, is_uncounted), (cost, tokens, lines, first) in sums.items():
             copy.write_row((bill.pk, *texts, None if is_uncounted else tokens, cost, lines, first))
     sums.clear()

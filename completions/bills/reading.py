@@ -1,7 +1,7 @@
 """A row of an export as what it charges for, or why it is left out."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
@@ -28,6 +28,7 @@ class Charge:
     """A line that charges for a model. ``tokens`` is None where another thing was counted, or nothing."""
 
     day: date
+    hour: int | None
     name: str
     account: str
     request_id: str
@@ -37,7 +38,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A line that does not. ``kind`` is "unreadable", "not models", "empty", or another currency."""
+    """A line that does not. ``kind`` is "unreadable", "not models", "empty", another currency, or "of" somebody else."""
 
     kind: str
     why: str
@@ -58,13 +59,13 @@ def recognize(head: Iterable[str]) -> Format:
     return nearest
 
 
-def read(form: Format, row: Row) -> Charge | LeftOut:
-    """Read a row."""
+def read(form: Format, row: Row, ours: Iterable[str] = ()) -> Charge | LeftOut:
+    """Read a row. With ``ours`` only lines count that name one of these keys, accounts or projects, or what is below it."""
     told, name = _first(form, row, "cost"), _first(form, row, "name")
     if not told and not name:
         return LeftOut("empty", "a period without costs")
     try:
-        cost, at = _cost(told, form.dollars), _day(_first(form, row, "time"), is_month_first=form.is_month_first)
+        cost, at = _cost(told, form.dollars), _moment(_first(form, row, "time"), is_month_first=form.is_month_first)
     except ValueError as error:
         return LeftOut("unreadable", str(error))
     currency = (_first(form, row, "currency") or "USD").upper()
@@ -74,28 +75,34 @@ def read(form: Format, row: Row) -> Charge | LeftOut:
         return LeftOut(currency, f"a cost in {currency}", cost)
     if not (model := _model(form, row)):
         return LeftOut("not models", f"{name[:100]}, {_first(form, row, 'kind')[:40]}".strip(", ") or "no model", cost)
+    accounts = [*_texts(form, row, "account")] or ["none"]
+    if ours and not any(f"{account}/".lower().startswith(f"{each}/".lower()) for account in accounts for each in ours):
+        return LeftOut(f"of {', '.join(accounts)}"[:200], model[:100], cost)
     texts = {"name": model, "account": _first(form, row, "account"), "request_id": _first(form, row, "request_id")}
     for column, text in texts.items():
         if len(text) > _TEXT_MAX[column] or not text.isprintable():  # a terminal would obey escape sequences
             return LeftOut("unreadable", f"its {column.replace('_', ' ')} is too long or no text", cost)
     if form.columns["request_id"] and not texts["request_id"]:
         return LeftOut("unreadable", "no id of a request", cost)
-    return Charge(day=at, **texts, tokens=_read_tokens(form, row), cost_usd=cost)
+    hour = at.hour if form.has_hours else None
+    return Charge(day=at.date(), hour=hour, **texts, tokens=_read_tokens(form, row), cost_usd=cost)
 
 
 def _model(form: Format, row: Row) -> str:
     if (kind := _first(form, row, "kind")) and kind.lower() not in form.kinds:
         return ""
-    services, names = ([" ".join(row.get(column, "").split()) for column in form.columns[says]] for says in ("service", "name"))
-    if services and not any(map(form.services.search, services)):
+    if form.columns["service"] and not any(map(form.services.search, _texts(form, row, "service"))):
         return ""
-    matches = filter(None, map(form.model.search, names))
+    matches = filter(None, map(form.model.search, _texts(form, row, "name")))
     return next((next(filter(None, match.groups())).strip() for match in matches), "")
 
 
+def _texts(form: Format, row: Row, says: str) -> Iterator[str]:
+    return filter(None, (" ".join(row.get(column, "").split()) for column in form.columns[says]))
+
+
 def _first(form: Format, row: Row, says: str) -> str:
-    texts = (" ".join(row.get(column, "").split()) for column in form.columns[says])
-    return next(filter(None, texts), "")
+    return next(_texts(form, row, says), "")
 
 
 def _cost(text: str, dollars: Decimal) -> Decimal:
@@ -108,8 +115,8 @@ def _cost(text: str, dollars: Decimal) -> Decimal:
     return cost
 
 
-def _day(text: str, *, is_month_first: bool) -> date:
-    """Return the UTC day of a time: seconds since 1970, ISO 8601, or where Azure writes it 08/31/2026."""
+def _moment(text: str, *, is_month_first: bool) -> datetime:
+    """Return a time in UTC, which is written as seconds since 1970, in ISO 8601, or where Azure writes it as 08/31/2026."""
     try:
         if text.isascii() and text.isdigit():
             at = datetime.fromtimestamp(int(text), UTC)
@@ -117,12 +124,12 @@ def _day(text: str, *, is_month_first: bool) -> date:
             at = datetime(int(match[3]), int(match[1]), int(match[2]), tzinfo=UTC)
         else:
             at = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
-        day = (at if at.tzinfo is None else at.astimezone(UTC)).date()
+        at = at if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
-        day = date.min
-    if day.year not in _YEARS:
+        at = datetime(1, 1, 1, tzinfo=UTC)
+    if at.year not in _YEARS:
         raise ValueError(f"the time {text[:40]!r} cannot be read")
-    return day
+    return at
 
 
 def _read_tokens(form: Format, row: Row) -> int | None:

@@ -7,15 +7,16 @@ read.
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Abs, Now
+from django.db.models.functions import Abs, Greatest, Now
 
 from completions.models.catalog import LanguageModel, Provider
 from gateway_project.db.constraints import must_hold
 
 DECIMALS_MAX = 30
+UNEXPLAINED = Greatest(Abs("unexplained_usd"), "hours_usd")  # of a comparison, whether too much or too little
 
 
-def _usd(**options: str | bool) -> models.DecimalField:  # type: ignore[type-arg]
+def _usd(**options: str) -> models.DecimalField:  # type: ignore[type-arg]
     return models.DecimalField(max_digits=60, decimal_places=DECIMALS_MAX, **options)  # type: ignore[arg-type]
 
 
@@ -25,7 +26,7 @@ class Bill(models.Model):
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="+", db_index=False)
     file_name = models.CharField("file", max_length=200)
     format = models.CharField(max_length=60)
-    sha256 = models.CharField(max_length=64, help_text="Of the unpacked files.")
+    sha256 = models.CharField(max_length=64, help_text="Of the unpacked files, and of which accounts are ours.")
     lines = models.BigIntegerField(default=0, help_text="Lines that charge for models.")
     total_usd = _usd(default="0", verbose_name="total")
     rounding_usd = _usd(default="0", verbose_name="rounding", help_text="Half of the last digit that its costs have.")
@@ -67,6 +68,7 @@ class BillLine(models.Model):
 
     bill = models.ForeignKey(Bill, on_delete=models.CASCADE, related_name="+", db_index=False)
     day = models.DateField()
+    hour = models.PositiveSmallIntegerField(null=True, help_text="In UTC. Empty: not told.")
     name = models.CharField(max_length=300, help_text="The model, as the provider calls it here.")
     account = models.CharField(max_length=500, help_text="The provider's account, project or key. Empty: not told.")
     request_id = models.CharField(max_length=100, help_text="Empty: not told.")
@@ -111,6 +113,7 @@ class BillComparison(models.Model):
         OTHER_PRICE = "other_price", "the same tokens at another price: check the provider's price"
         OTHER_TOKENS = "other_tokens", "other tokens than completions have"
         EARLY = "early", "the export was made before the day's figures were final"
+        HOURS = "hours", "the day agrees, its hours do not"
 
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="+", db_index=False)
     day = models.DateField("UTC day")
@@ -123,6 +126,8 @@ class BillComparison(models.Model):
     billed_usd = _usd(verbose_name="billed")
     reasons = models.JSONField(help_text="What explains the difference, in US dollars by reason.")
     unexplained_usd = _usd(verbose_name="unexplained")
+    hours = models.JSONField(default=list, db_default=[], help_text="The hours that do not agree, with amounts in US dollars.")
+    hours_usd = _usd(default="0", db_default="0", help_text="What is unexplained in its hours, whether too much or too little.")
     finding = models.CharField(max_length=20, choices=Finding.choices, blank=True)
     compared_at = models.DateTimeField(db_default=Now())
 
@@ -133,7 +138,7 @@ class BillComparison(models.Model):
             models.UniqueConstraint(fields=["provider", "day", "name"], name="a_model_is_compared_once_a_day"),
             *must_hold(a_comparison_has_something=Q(completions__gt=0) | Q(lines__gt=0) | ~Q(charged_nanos=0)),
         ]
-        indexes = [models.Index(Abs("unexplained_usd").desc(), name="comparisons_by_difference")]
+        indexes = [models.Index(UNEXPLAINED.desc(), name="comparisons_by_size")]
 
     def __str__(self) -> str:
         return f"{self.name} at {self.provider_id} on {self.day}"

@@ -92,6 +92,15 @@ class Provider(DataPromise):
     sync = models.CharField(
         max_length=10, choices=Sync.choices, default=Sync.OFF, help_text="Its own list of models, once a day."
     )
+    bill_accounts: ClassVar = ArrayField(
+        models.CharField(max_length=500),
+        verbose_name="ours on bills",
+        default=list,
+        blank=True,
+        db_default=[],
+        help_text="Keys, accounts or projects as its bills name them, with commas; none: lines that name none."
+        " Lines of others are left out. Empty: all count.",
+    )
     # Written by relay.route_health. They say nothing once the key or the address is another than the one that was refused.
     refused_key = models.CharField(
         max_length=64, blank=True, default="", db_default="", editable=False, help_text="Fingerprint of the refused key."

@@ -69,7 +69,7 @@ def read(since: date, until: date) -> list[Margin]:
     figures: dict[_Place, list[int]] = {}
     for row in everywhere.gather(lambda: cell.execute(sql, values), may_miss=True):
         earlier = figures.get(row[:4], [0] * 4)
-        figures[row[:4]] = [one + int(other) for one, other in zip(earlier, row[4:], strict=True)]
+        figures[row[:4]] = [one + int(other) for one, other in zip(earlier, row[4:8], strict=True)]
     return [Margin(*place, *figures[place]) for place in sorted(figures)]
 
 
@@ -143,7 +143,8 @@ def statement(days: str, by: str = _PLACE, priced_on: str = "used.day") -> str:
     SELECT {by}, sum(used.completions) AS completions,
         sum(charged_nanos) AS charged_nanos,
         coalesce(sum(charged_nanos) FILTER (WHERE band.nanos IS NOT NULL), 0) AS priced_nanos,
-        coalesce(sum({rates_sql.cost(meters.count_sql)}), 0) AS cost_nanos
+        coalesce(sum({rates_sql.cost(meters.count_sql)}), 0) AS cost_nanos,
+        sum(used.prompt_tokens + used.completion_tokens) AS tokens
     FROM (
         SELECT sums.day, sums.model_id, sums.provider_id, sums.service_tier, part.*
         FROM completions_providerday AS sums

@@ -1,15 +1,16 @@
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
-from django.db.models.functions import Abs
 
 from completions.bills import comparison, importing, samples
 from completions.bills.comparison import in_dollars, plain
 from completions.bills.files import Refused
 from completions.management import arguments
 from completions.models import Bill, BillComparison
+from completions.models.bills import UNEXPLAINED
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.operator_command import OperatorCommand
@@ -36,7 +37,7 @@ class Command(OperatorCommand):
                 log.record(None, Activity.Act.ADDED, bill, f"Imported {bill}.")
         else:
             comparison.compare_days(provider.pk, bill.days.values_list("day", flat=True))  # with prices that were entered since
-        rows = BillComparison.objects.filter(bill=bill).order_by(Abs("unexplained_usd").desc(), "-day", "name")
+        rows = BillComparison.objects.filter(bill=bill).order_by(UNEXPLAINED.desc(), "-day", "name")
         if options["json"]:
             told = {"file": bill.file_name, "format": bill.format, "sha256": bill.sha256, "lines": bill.lines}
             facts = {**told, "totalUsd": plain(bill.total_usd), "leftOut": bill.left_out}
@@ -51,16 +52,13 @@ def _facts(row: BillComparison) -> dict[str, Any]:
         **{"charged": dollars.format_plain(row.charged_nanos), "billed": plain(row.billed_usd)},
         "expected": None if row.expected_nanos is None else dollars.format_plain(row.expected_nanos),
         "difference": None if (found := comparison.difference(row)) is None else plain(found),
-        **{"explained": row.reasons, "unexplained": plain(row.unexplained_usd), "finding": row.finding},
+        **{"explained": row.reasons, "unexplained": plain(row.unexplained_usd), "finding": row.finding, "hours": row.hours},
     }
-    if row.unexplained_usd:
+    if row.unexplained_usd or row.hours:
         facts["sampleLines"] = [
             {
-                "line": line.first_line,
-                "lines": line.lines,
-                "name": line.name,
-                "request": line.request_id,
-                "cost": plain(line.cost_usd),
+                **{"line": line.first_line, "lines": line.lines, "name": line.name, "hour": line.hour},
+                **{"request": line.request_id, "cost": plain(line.cost_usd)},
             }
             for line in samples.lines(row)
         ]
@@ -81,6 +79,7 @@ def _line(row: BillComparison) -> str:
     words = [
         reasons and f"explained: {reasons}",
         row.unexplained_usd and f"unexplained {in_dollars(row.unexplained_usd)}",
+        ", ".join(f"{each['hour']:02}:00 {in_dollars(Decimal(each['unexplained']))}" for each in row.hours),
         row.get_finding_display(),
     ]
     return f"{row.day}  {row.name}  {amounts}; {'; '.join(filter(None, words)) or 'agrees'}"

@@ -1,6 +1,7 @@
 """Staff upload a bill, see how it compares, and say what a name stands for."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from django.contrib.auth.models import Permission
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils.html import strip_tags
 
+from billing.models import Account
 from completions.bills import admin
 from completions.facts import FACTS
 from completions.models import Bill, BillComparison, BilledModel, LanguageModel
@@ -68,6 +71,24 @@ def test_the_list_has_the_largest_difference_first(root: Client, echo_model: Lan
     page = root.get(LIST).content.decode()
     assert page.index(">b<") < page.index("&lt;script&gt;c") < page.index(">a<")
     assert "<script>c" not in page
+
+
+def test_hours_that_do_not_agree_are_shown_with_samples(root: Client, echo_model: LanguageModel, alice: Account) -> None:
+    factories.make_provider("other")
+    billed = {9: "1.000000", 10: "1.500000", 11: "0.500000"}
+    written.make_hours(alice, echo_model, [*billed])
+    written.by_hour(billed)
+    written.bill(line("0.01", "other, input"), provider="other")
+    row = BillComparison.objects.get(finding="hours")
+    listed = root.get(LIST).content.decode()
+    assert "$0.00, $1.00 by hour" in strip_tags(listed)
+    assert listed.index("demo/echo") < listed.index(">other<")
+    page = root.get(f"{LIST}{row.pk}/change/").content.decode()
+    assert page.count("10:00</t") == page.count("11:00</t") == 2  # the hour, and its line
+    assert "09:00" not in page
+    assert re.findall(r">(\d\d:\d\d:\d\d)<", page) == ["11:00:01", "10:00:01"]  # completions
+    assert "$1.50" in page
+    assert "-$0.50" in page
 
 
 def test_a_name_is_said_from_the_page_of_its_comparison(root: Client, echo_model: LanguageModel) -> None:

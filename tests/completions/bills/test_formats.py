@@ -11,8 +11,10 @@ from django.conf import settings
 from completions.bills import admin, importing, reading
 from completions.bills.files import Refused
 from completions.bills.formats import FORMATS
-from completions.models import Bill, BillComparison, BillDay, BillLine
+from completions.models import Bill, BillComparison, BillDay, BillLine, Provider
 from tests import factories
+from tests.completions.bills import written
+from tests.completions.bills.written import line
 
 EXPORTS = Path(__file__).parent / "exports"
 # By the file: its format, its lines as day, name, tokens and cost, and how many others of each kind.
@@ -92,18 +94,87 @@ def test_an_export_is_read_as_documented(db: None, name: str) -> None:
     form, wanted, left_out = READ[name]
     bill = run(name)
     lines = BillLine.objects.filter(bill=bill).order_by("day", "name", "cost_usd")
-    found = [(str(line.day), line.name, line.tokens, line.cost_usd) for line in lines]
+    found = [(str(each.day), each.name, each.tokens, each.cost_usd) for each in lines]
     assert found == [(day, of, tokens, Decimal(cost)) for day, of, tokens, cost in wanted]
     assert {kind: told["lines"] for kind, told in bill.left_out.items()} == left_out
     with localcontext(prec=100):
         assert (bill.format, bill.total_usd) == (form, sum(Decimal(cost) for *_, cost in wanted))
-    assert set(BillDay.objects.values_list("day", flat=True)) == {line.day for line in lines}
+    assert set(BillDay.objects.values_list("day", flat=True)) == {each.day for each in lines}
 
 
 def test_every_format_has_a_sample_and_a_source() -> None:
     assert {form for form, *_ in READ.values()} == {form.title for form in FORMATS}
     assert set(READ) == {path.name for path in EXPORTS.iterdir()} - {"README.md"}
     assert all(source.startswith("https://") for form in FORMATS for source in form.sources)
+
+
+# By the file: the hours of its lines, by which accounts they may be told, and how they are called where they are of others.
+ACCOUNTS: dict[str, tuple[set[int | None], list[str], str]] = {
+    "openai_costs.csv": ({None}, ["key_1", "proj_a"], "of key_1, proj_a"),
+    "openai_costs_2025.csv": ({None}, ["proj_a"], "of proj_a"),
+    "openai_costs.json": ({None}, ["key_1"], "of key_1"),
+    "anthropic_costs.csv": ({None}, ["apikey_01AAA", "gateway", "Default"], "of apikey_01AAA, gateway, Default"),
+    "anthropic_cost_report.json": ({None}, ["wrkspc_01"], "of wrkspc_01"),
+    "azure_ea.csv": (
+        {None},
+        ["11111111-2222-3333-4444-555555555555"],
+        "of 11111111-2222-3333-4444-555555555555",
+    ),
+    "azure_mca.csv": ({None}, ["S1"], "of s1"),
+    "aws_cur2.csv": (
+        {23, 0, 1},
+        ["111122223333", "arn:aws:sts::111122223333:assumed-role/gateway"],
+        "of 111122223333, arn:aws:sts::111122223333:assumed-role/gateway/i-0abc",
+    ),
+    "aws_cur_legacy.csv": ({0}, ["222"], "of 222"),
+    "google.csv": ({22, 0}, ["proj"], "of proj"),
+    "openrouter.csv": ({10}, ["gateway"], "of gateway"),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_an_export_tells_hours_and_whose_lines_are(db: None, name: str) -> None:
+    hours, accounts, of_others = ACCOUNTS[name]
+    provider = factories.make_provider(bill_accounts=["somebody"])
+    with pytest.raises(Refused, match=re.escape(of_others)) as refusal:
+        importing.run_paths(provider, [EXPORTS / name])
+    left_out = refusal.value.args[0].count(f"{of_others}, cost ")
+    assert (left_out, Bill.objects.count()) == (1, 0)
+    for account in accounts:
+        Provider.objects.update(bill_accounts=[account])
+        provider.refresh_from_db()
+        bill, is_new = importing.run_paths(provider, [EXPORTS / name])
+        lines = BillLine.objects.filter(bill=bill)
+        assert is_new  # it is another bill for each
+        assert len(lines) == len([each for each in READ[name][1] if name != "openai_costs.json" or "5.5" in each[1]])
+        assert {each.hour for each in lines} == hours
+
+
+def test_lines_of_others_are_left_out_by_name_with_their_sum(db: None, tmp_path: Path) -> None:
+    head, *_ = (EXPORTS / "aws_cur_legacy.csv").read_text().splitlines()
+    row = "{},111,{},Usage,2026-08-04T00:00:00Z,AmazonBedrock,USE1-Nova2.0Lite-input-tokens,1,USD,{},Amazon Bedrock,1K tokens"
+    path = tmp_path / "cur.csv"
+    told = [("222", "1.5"), ("2223", "0.25"), ("2223", "0.5"), ("", "4"), ("Evil\x1b", "8")]
+    path.write_text("\n".join([head, *(row.format(number, *each) for number, each in enumerate(told))]))
+    bill, _ = importing.run_paths(factories.make_provider(bill_accounts=["222"]), [path])
+    assert (bill.lines, bill.total_usd) == (1, Decimal("1.5"))
+    assert {kind: (of["lines"], of["cost"]) for kind, of in bill.left_out.items()} == {
+        "of 2223": (2, "0.75"),
+        "of none": (1, "4"),
+        "of Evil?": (1, "8"),
+    }
+    assert "2 of 2223, cost 0.75 (line 3: Nova2.0Lite, line 4: Nova2.0Lite)" in importing.left_out_words(bill)
+    bill, _ = importing.run_paths(factories.make_provider("second", bill_accounts=["none", "2223"]), [path])
+    assert bill.total_usd == Decimal("4.75")
+
+
+def test_the_names_of_others_are_bounded(db: None, tmp_path: Path) -> None:
+    path = tmp_path / "costs.csv"
+    others = "".join(line("0.5").replace("proj_a", f"proj_{number}") for number in range(200))
+    path.write_text(written.HEAD + line("1") + others)
+    bill, _ = importing.run_paths(factories.make_provider(bill_accounts=["proj_a"]), [path])
+    assert len(bill.left_out) == 51
+    assert bill.left_out["others"]["cost"] == "75.0"
 
 
 def test_lines_that_are_left_out_are_told_by_their_numbers(db: None) -> None:
@@ -152,6 +223,7 @@ def test_each_finding_has_an_advice() -> None:
         "billed without a completion": "not_used",
         "not in the bill": "not_billed",
         "early": "early",
+        "its hours do not": "hours",
     }
     assert all(words in page for words in advised)
     assert set(BillComparison.Finding.values) == set(advised.values())
