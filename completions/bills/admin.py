@@ -26,23 +26,20 @@ from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
 
 
-def amount(exact: Decimal) -> Amount:
-    """Show an amount of a bill, rounded to nanodollars at most."""
-    nanos = int(EXACT.scaleb(exact, 9).to_integral_value(ROUND_HALF_UP, EXACT))
-    return Amount(dollars.show(nanos).shown, comparison.in_dollars(exact))
+def _usd(found: Decimal | int | None) -> str:
+    """Show nanodollars, or an amount of a bill, of whose digits nanodollars are shown at most."""
+    if found is None or isinstance(found, int):
+        return "not known" if found is None else usd(found)
+    nanos = int(EXACT.scaleb(found, 9).to_integral_value(ROUND_HALF_UP, EXACT))
+    return usd(Amount(dollars.show(nanos).shown, comparison.in_dollars(found)))
 
 
 def _usd_column(title: str, read: Callable[[Any], Decimal | int | None], **options: Any) -> Any:
-    def show(row: Any) -> str:
-        found = read(row)
-        return "not known" if found is None else usd(amount(found) if isinstance(found, Decimal) else found)
-
-    return column(title, show, **options)
+    return column(title, lambda row: _usd(read(row)), **options)
 
 
-def _unexplained(row: BillComparison) -> str:
-    net, by_hour = usd(amount(row.unexplained_usd)), usd(amount(row.hours_usd))
-    return format_html("{}, {} by hour", net, by_hour) if row.hours_usd > abs(row.unexplained_usd) else net
+def _hour(hour: int | None) -> str:
+    return "-" if hour is None else f"{hour:02}:00"
 
 
 @admin.register(BillComparison)
@@ -62,12 +59,16 @@ class BillComparisonAdmin(ReadOnlyAdmin):
     expected = _usd_column("expected cost", lambda row: row.expected_nanos, ordering="expected_nanos")
     billed = _usd_column("billed", lambda row: row.billed_usd, ordering="billed_usd")
     difference = _usd_column("difference", comparison.difference)
-    unexplained = column("unexplained", lambda row: _unexplained(row), ordering=UNEXPLAINED)
     why = column("finding", lambda row: row.get_finding_display() or ("" if row.unexplained_usd else "agrees"))
+
+    @admin.display(description="unexplained", ordering=UNEXPLAINED)
+    def unexplained(self, row: BillComparison) -> str:
+        shown = "{}, {} by hour" if row.hours_usd > abs(row.unexplained_usd) else "{}"
+        return format_html(shown, _usd(row.unexplained_usd), _usd(row.hours_usd))
 
     @admin.display(description="explained by")
     def explained(self, row: BillComparison) -> SafeString | str:
-        found = ((usd(amount(Decimal(of))), comparison.REASONS[reason]) for reason, of in row.reasons.items())
+        found = ((_usd(Decimal(of)), comparison.REASONS[reason]) for reason, of in row.reasons.items())
         return format_html_join("; ", "{} {}", found) or "nothing"
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
@@ -84,7 +85,7 @@ _Table = tuple[str, list[str], list[str], list[Any]]  # a title, heads of texts 
 
 def _hours(row: BillComparison) -> _Table:
     amounts = ("expected", "billed", "unexplained")
-    rows = [([_hour(each["hour"])], [usd(amount(Decimal(each[name]))) for name in amounts]) for each in row.hours]
+    rows = [([_hour(each["hour"])], [_usd(Decimal(each[name])) for name in amounts]) for each in row.hours]
     return "Hours that do not agree", ["Hour (UTC)"], [name.capitalize() for name in amounts], rows
 
 
@@ -92,7 +93,7 @@ def _lines(row: BillComparison) -> _Table:
     rows = []
     for line in samples.lines(row):
         counts = (f"{line.first_line:,}", f"{line.lines:,}", "not told" if line.tokens is None else f"{line.tokens:,}")
-        rows.append(([line.name, line.request_id or line.account, _hour(line.hour)], [*counts, usd(amount(line.cost_usd))]))
+        rows.append(((line.name, line.request_id or line.account, _hour(line.hour)), (*counts, _usd(line.cost_usd))))
     heads = ["Name", "Account or request", "Hour (UTC)"], ["First line", "Lines", "Tokens", "Cost"]
     return "Lines of the bill that cost most", *heads, rows
 
@@ -103,14 +104,9 @@ def _completions(row: BillComparison) -> _Table:
         settlement = f"{each.settlement or 'runs'}{', with failed attempts' if each.failed_attempts else ''}"
         ended = f"{each.finished_at:%H:%M:%S}" if each.finished_at else "-"
         tokens = f"{each.prompt_tokens or 0:,} / {each.completion_tokens or 0:,}"
-        charged = "-" if each.cost_nanos is None else usd(each.cost_nanos)
-        rows.append(([link(each), ended, settlement, each.provider_request_id or "-"], [tokens, charged]))
+        rows.append(((link(each), ended, settlement, each.provider_request_id or "-"), (tokens, _usd(each.cost_nanos))))
     heads = ["Completion", "Ended (UTC)", "Settlement", "Provider’s ID"], ["Tokens in / out", "Charged"]
     return "Completions, first those whose cost at the provider is uncertain", *heads, rows
-
-
-def _hour(hour: int | None) -> str:
-    return "-" if hour is None else f"{hour:02}:00"
 
 
 class UploadForm(forms.Form):
@@ -125,9 +121,8 @@ class UploadForm(forms.Form):
         if not self.errors:
             uploaded = self.cleaned_data["file"]
             try:
-                self.imported = importing.run(
-                    self.cleaned_data["provider"], [File(uploaded.name, uploaded)], UPLOADED_BYTES_MAX
-                )
+                files = [File(uploaded.name, uploaded)]
+                self.imported = importing.run(self.cleaned_data["provider"], files, UPLOADED_BYTES_MAX)
             except Refused as refusal:
                 self.add_error("file", str(refusal))
         return self.cleaned_data
@@ -164,8 +159,7 @@ class BillAdmin(_OneByOne, ReadOnlyAdmin):
 
     @admin.display(description="UTC days")
     def days_covered(self, bill: Bill) -> str:
-        days = sorted(bill.days.values_list("day", flat=True))
-        return f"{days[0]} to {days[-1]}, {len(days)} with costs"
+        return f"{bill.days[0]} to {bill.days[-1]}, {len(bill.days)} with costs"
 
     @admin.display(description="lines left out")
     def lines_left_out(self, bill: Bill) -> str:
@@ -191,9 +185,8 @@ class BillAdmin(_OneByOne, ReadOnlyAdmin):
         return [str(bill) for bill in objs], {}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Bill) -> None:
-        days = list(obj.days.values_list("day", flat=True))
         obj.delete()
-        comparison.compare_days(obj.provider_id, days)
+        comparison.compare(obj.provider_id, *obj.days)
 
 
 @admin.register(BilledModel)

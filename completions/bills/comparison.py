@@ -6,7 +6,6 @@ of each hour: bounds are narrower, and errors of two hours do not make up for ea
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
 from decimal import Decimal, localcontext
@@ -19,7 +18,7 @@ from django.db import transaction
 from completions.bills import expected, names
 from completions.bills.formats import FORMATS
 from completions.bills.reading import EXACT
-from completions.models import Bill, BillComparison, BillDay, BilledModel, BillLine, Completion
+from completions.models import Bill, BillComparison, BilledModel, BillLine, Completion
 from gateway_project.db import cell, everywhere, pool
 
 REASONS = {
@@ -41,9 +40,7 @@ _Finding = BillComparison.Finding
 class _Found:
     """A model on a day, or in an hour of it. Each reason explains a difference from -``less`` to ``more``, in US dollars."""
 
-    used: dict[int, list[int]] = field(
-        default_factory=lambda: defaultdict(lambda: [0] * 5)
-    )  # figures of ``expected``, by shift
+    used: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 5))  # as ``expected.usage``, by shift
     lines: int = 0
     billed: Decimal = Decimal(0)
     billed_tokens: int | None = 0
@@ -87,9 +84,9 @@ _ByName = dict[str, _Found]
 def compare_recent() -> int:
     """Compare the days of the last month anew: prices and names may have been corrected. Return how many days."""
     since = pool.database_time().date() - timedelta(days=_RECENT_DAYS)
-    days = BillDay.objects.filter(day__gte=since, bill__finished_at__isnull=False)
-    found = list(days.values_list("bill__provider", "day").distinct())
-    for provider_id, day in found:
+    bills = Bill.objects.filter(finished_at__isnull=False).values_list("provider", "days")
+    found = {(provider_id, day) for provider_id, days in bills for day in days if day >= since}
+    for provider_id, day in sorted(found):
         compare(provider_id, day)
     return len(found)
 
@@ -97,12 +94,7 @@ def compare_recent() -> int:
 def compare_name(said: BilledModel) -> None:
     """Compare the last days on which bills have a name anew."""
     days = BillLine.objects.filter(bill__provider=said.provider_id, name=said.name).values_list("day", flat=True)
-    compare_days(said.provider_id, list(days.order_by("-day").distinct()[:_RECENT_DAYS]))
-
-
-def compare_days(provider_id: str, days: Iterable[date]) -> None:
-    for day in days:
-        compare(provider_id, day)
+    compare(said.provider_id, *days.order_by("-day").distinct()[:_RECENT_DAYS])
 
 
 def difference(row: BillComparison) -> Decimal | None:
@@ -123,23 +115,26 @@ def in_dollars(exact: Decimal) -> str:
 
 def current_bill(provider_id: str, day: date) -> Bill | None:
     """Return the newest bill that has the day."""
-    return Bill.objects.filter(provider=provider_id, days__day=day, finished_at__isnull=False).order_by("-pk").first()
+    return Bill.objects.filter(provider=provider_id, days__contains=[day], finished_at__isnull=False).order_by("-pk").first()
 
 
-def compare(provider_id: str, day: date) -> None:
-    """Write the comparisons of a day anew. Safe at any time and concurrently."""
-    with transaction.atomic(), localcontext(EXACT):
-        cell.take_turn(f"bills of {provider_id} {day}")
-        rows = []
-        if bill := current_bill(provider_id, day):
-            found: _ByName = defaultdict(_Found)
-            _read_known(bill, day, found, "day")
-            _read_bill(bill, day, found)
-            if any(hour for each in found.values() for hour in each.hours):
-                _read_known(bill, day, found, "hour")
-            rows = [_row(bill, day, *pair) for pair in found.items()]
-        BillComparison.objects.filter(provider=provider_id, day=day).delete()
-        BillComparison.objects.bulk_create(row for row in rows if row.completions or row.lines or row.charged_nanos)
+def compare(provider_id: str, *days: date) -> None:
+    """Write the comparisons of days anew. Safe at any time and concurrently."""
+    for day in days:
+        with transaction.atomic(), localcontext(EXACT):
+            cell.take_turn(f"bills of {provider_id} {day}")
+            rows = _compare(bill, day) if (bill := current_bill(provider_id, day)) else []
+            BillComparison.objects.filter(provider=provider_id, day=day).delete()
+            BillComparison.objects.bulk_create(row for row in rows if row.completions or row.lines or row.charged_nanos)
+
+
+def _compare(bill: Bill, day: date) -> list[BillComparison]:
+    found: _ByName = defaultdict(_Found)
+    _read_known(bill, day, found, "day")
+    _read_bill(bill, day, found)
+    if any(hour for each in found.values() for hour in each.hours):
+        _read_known(bill, day, found, "hour")
+    return [_row(bill, day, *pair) for pair in found.items()]
 
 
 def _read_known(bill: Bill, day: date, found: _ByName, unit: str) -> None:
@@ -213,17 +208,14 @@ def _explain(bill: Bill, day: date, each: _Found) -> dict[str, Decimal]:
         return {"rounding": rest} if rest else {}
     known = [sums[3] for sums in each.used.values() if sums[2] == sums[1]]
     each.less["price"], each.more["price"] = _dollars(cost - min(known)), _dollars(max(known) - cost)
-    each.less["early"] = _dollars(cost) if _is_early(bill, day) else Decimal(0)
+    final_days = next((form.final_days for form in FORMATS if form.title == bill.format), 1)
+    is_early = day + timedelta(days=final_days) > bill.begun_at.astimezone(UTC).date()
+    each.less["early"] = _dollars(cost if is_early else 0)
     for reason in REASONS:
         if explained := max(-each.less[reason], min(each.more[reason], rest)):
             reasons[reason] = explained
             rest -= explained
     return reasons
-
-
-def _is_early(bill: Bill, day: date) -> bool:
-    final_days = next((form.final_days for form in FORMATS if form.title == bill.format), 1)
-    return day + timedelta(days=final_days) > bill.begun_at.astimezone(UTC).date()
 
 
 def _find(each: _Found, rest: Decimal, reasons: dict[str, Decimal], has_hours: bool) -> str:

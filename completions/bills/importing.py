@@ -19,7 +19,7 @@ from django.db.models import Sum
 from completions.bills import comparison, files, reading
 from completions.bills.files import UNPACKED_BYTES_MAX, File, Refused
 from completions.bills.reading import EXACT, Charge, LeftOut
-from completions.models import Bill, BillDay, BillLine, Provider
+from completions.models import Bill, BillLine, Provider
 from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.bills")
@@ -45,7 +45,7 @@ def run(provider: Provider, found: Sequence[File], bytes_max: int = UNPACKED_BYT
     name = found[0].name if len(found) == 1 else f"{found[0].name} and {len(found) - 1} more"
     bill = Bill.objects.create(provider=provider, file_name=name[-200:], sha256=sha256, begun_at=now)
     try:
-        days = _read(bill, found)
+        _read(bill, found)
         bill.finished_at = pool.database_time()
         bill.save()
     except BaseException as error:
@@ -53,13 +53,13 @@ def run(provider: Provider, found: Sequence[File], bytes_max: int = UNPACKED_BYT
         if isinstance(error, IntegrityError) and known.exists():  # another process was faster
             return known.get(), False
         raise
-    comparison.compare_days(provider.pk, days)
+    comparison.compare(provider.pk, *bill.days)
     logger.info("imported the bill %s: %s lines", bill, bill.lines)
     return bill, True
 
 
-def _read(bill: Bill, found: Sequence[File]) -> list[date]:
-    """Write the lines, and what they are in all into ``bill``. Return their days."""
+def _read(bill: Bill, found: Sequence[File]) -> None:
+    """Write the lines, and what they are in all into ``bill``."""
     sums: _Sums = {}
     days, exponent = set[date](), -2  # of a cent, at least
     for number, line in _lines(bill, found):
@@ -78,10 +78,9 @@ def _read(bill: Bill, found: Sequence[File]) -> list[date]:
     if not days:
         raise Refused(f"No line charges for a model: {left_out_words(bill) or 'there are none'}.")
     _write(bill, sums)
-    BillDay.objects.bulk_create(BillDay(bill=bill, day=day) for day in sorted(days))
+    bill.days = sorted(days)
     total = BillLine.objects.filter(bill=bill).aggregate(lines=Sum("lines"), usd=Sum("cost_usd"))
     bill.lines, bill.total_usd, bill.rounding_usd = int(total["lines"]), total["usd"], EXACT.scaleb(Decimal(5), exponent - 1)
-    return sorted(days)
 
 
 def _lines(bill: Bill, found: Sequence[File]) -> Iterator[tuple[int, Charge | LeftOut]]:

@@ -43,6 +43,23 @@ class Migration(migrations.Migration):
             models.CharField(help_text="Of the unpacked files, and of which accounts are ours.", max_length=64),
         ),
         migrations.AddField(
+            "bill",
+            "days",
+            django.contrib.postgres.fields.ArrayField(
+                base_field=models.DateField(),
+                db_default=[],
+                default=list,
+                help_text="UTC days that it has costs of.",
+                size=None,
+            ),
+        ),
+        migrations.RunSQL(
+            "UPDATE completions_bill SET days = ARRAY(SELECT day FROM completions_billday"
+            " WHERE bill_id = completions_bill.id ORDER BY day)",
+            migrations.RunSQL.noop,
+        ),
+        migrations.DeleteModel("BillDay"),
+        migrations.AddField(
             "billline", "hour", models.PositiveSmallIntegerField(help_text="In UTC. Empty: not told.", null=True)
         ),
         migrations.AddField(

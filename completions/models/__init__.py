@@ -8,7 +8,7 @@
 - ``bills``       what providers billed, and how it compares
 """
 
-from completions.models.bills import Bill, BillComparison, BillDay, BilledModel, BillLine
+from completions.models.bills import Bill, BillComparison, BilledModel, BillLine
 from completions.models.catalog import (
     CatalogProposal,
     Category,

@@ -5,6 +5,9 @@ millions of them. So they are numeric in dollars, ``_usd``, with 30 decimals, as
 read.
 """
 
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Abs, Greatest, Now
@@ -27,6 +30,7 @@ class Bill(models.Model):
     file_name = models.CharField("file", max_length=200)
     format = models.CharField(max_length=60)
     sha256 = models.CharField(max_length=64, help_text="Of the unpacked files, and of which accounts are ours.")
+    days: ClassVar = ArrayField(models.DateField(), default=list, db_default=[], help_text="UTC days that it has costs of.")
     lines = models.BigIntegerField(default=0, help_text="Lines that charge for models.")
     total_usd = _usd(default="0", verbose_name="total")
     rounding_usd = _usd(default="0", verbose_name="rounding", help_text="Half of the last digit that its costs have.")
@@ -46,21 +50,6 @@ class Bill(models.Model):
 
     def __str__(self) -> str:
         return f"{self.file_name} of {self.provider_id}"
-
-
-class BillDay(models.Model):
-    """A UTC day that a bill has lines of."""
-
-    bill = models.ForeignKey(Bill, on_delete=models.CASCADE, related_name="days", db_index=False)
-    day = models.DateField()
-
-    class Meta:
-        default_permissions = ()
-        constraints = [models.UniqueConstraint(fields=["bill", "day"], name="a_bill_has_a_day_once")]
-        indexes = [models.Index(fields=["day"], name="bills_by_day")]
-
-    def __str__(self) -> str:
-        return f"{self.day} of {self.bill_id}"
 
 
 class BillLine(models.Model):

@@ -115,9 +115,8 @@ def compare(model, provider, day):
     """Make a bill that differs from what was expected. Return how it compares."""
     told = {"lines": 2, "left_out": {"not models": {"lines": 1, "cost": "0.5", "first": [[4, "storage"]]}}, "sha256": "6" * 64}
     bill = Bill.objects.create(
-        provider=provider, file_name="costs.csv", format="OpenAI costs", finished_at=timezone.now(), **told
+        provider=provider, file_name="costs.csv", format="OpenAI costs", finished_at=timezone.now(), days=[day], **told
     )
-    bill.days.create(day=day)
     BilledModel.objects.create(provider=provider, name="large", model=model)
     line = {"name": "large", "account": "proj_a", "request_id": "", "lines": 2, "first_line": 2, "cost_usd": "1.2500000001"}
     BillLine.objects.create(bill=bill, day=day, tokens=2_000, **line)

@@ -36,7 +36,7 @@ class Command(OperatorCommand):
             with transaction.atomic():
                 log.record(None, Activity.Act.ADDED, bill, f"Imported {bill}.")
         else:
-            comparison.compare_days(provider.pk, bill.days.values_list("day", flat=True))  # with prices that were entered since
+            comparison.compare(provider.pk, *bill.days)  # with prices that were entered since
         rows = BillComparison.objects.filter(bill=bill).order_by(UNEXPLAINED.desc(), "-day", "name")
         if options["json"]:
             told = {"file": bill.file_name, "format": bill.format, "sha256": bill.sha256, "lines": bill.lines}

@@ -18,7 +18,7 @@ from completions import tasks
 from completions.bills import comparison, importing
 from completions.bills.files import File, Refused
 from completions.bills.reading import EXACT
-from completions.models import Bill, BillComparison, BillDay, BillLine, LanguageModel, Provider
+from completions.models import Bill, BillComparison, BillLine, LanguageModel, Provider
 from gateway_project.db import pool
 from tests import factories
 from tests.completions.bills import written
@@ -155,7 +155,7 @@ def test_credits_count_as_they_are(echo_model: LanguageModel) -> None:
 def test_what_is_no_bill_is_refused_and_leaves_nothing(echo_model: LanguageModel, content: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said):
         written.run(content)
-    assert [table.objects.count() for table in (Bill, BillDay, BillLine)] == [0, 0, 0]
+    assert [table.objects.count() for table in (Bill, BillLine)] == [0, 0]
 
 
 def test_a_small_file_does_not_become_an_endless_one(echo_model: LanguageModel) -> None:
