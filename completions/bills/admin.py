@@ -20,7 +20,7 @@ from completions.models import Bill, BillComparison, BilledModel, Provider
 from completions.models.bills import UNEXPLAINED
 from gateway_project.activity import log
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
-from gateway_project.activity.list_values import column, link, moment
+from gateway_project.activity.list_values import column, moment
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
@@ -38,8 +38,12 @@ def _usd_column(title: str, read: Callable[[Any], Decimal | int | None], **optio
     return column(title, lambda row: _usd(read(row)), **options)
 
 
-def _hour(hour: int | None) -> str:
-    return "-" if hour is None else f"{hour:02}:00"
+_AMOUNTS = ("expected", "billed", "unexplained", "cost", "charged")  # of facts
+_NUMBERS = (*_AMOUNTS, "line", "lines", "tokens", "failed", "input", "output")
+
+
+def _cells(facts: list[samples.Facts]) -> list[dict[str, Any]]:
+    return [{of: comparison.in_dollars(Decimal(to)) if of in _AMOUNTS else to for of, to in each.items()} for each in facts]
 
 
 @admin.register(BillComparison)
@@ -74,39 +78,13 @@ class BillComparisonAdmin(ReadOnlyAdmin):
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         row = self.get_object(request, object_id)
         if row is not None and self.has_view_permission(request, row):
-            tables = [_hours(row), _lines(row)] if row.hours else [_lines(row)]
-            tables += [_completions(row)] if request.user.has_perm("completions.view_completion") else []
-            extra_context = {**(extra_context or {}), "tables": tables}
+            tables = {"Hours (UTC) that do not agree": row.hours} if row.hours else {}
+            tables["Lines of the bill that cost most"] = samples.lines(row)
+            if request.user.has_perm("completions.view_completion"):
+                tables["Completions, first those whose cost at the provider is uncertain"] = samples.completions(row)
+            shown = {"tables": {title: _cells(facts) for title, facts in tables.items()}, "numbers": _NUMBERS}
+            extra_context = {**(extra_context or {}), **shown}
         return super().change_view(request, object_id, form_url, extra_context)
-
-
-_Table = tuple[str, list[str], list[str], list[Any]]  # a title, heads of texts and of numbers, and both of each row
-
-
-def _hours(row: BillComparison) -> _Table:
-    amounts = ("expected", "billed", "unexplained")
-    rows = [([_hour(each["hour"])], [_usd(Decimal(each[name])) for name in amounts]) for each in row.hours]
-    return "Hours that do not agree", ["Hour (UTC)"], [name.capitalize() for name in amounts], rows
-
-
-def _lines(row: BillComparison) -> _Table:
-    rows = []
-    for line in samples.lines(row):
-        counts = (f"{line.first_line:,}", f"{line.lines:,}", "not told" if line.tokens is None else f"{line.tokens:,}")
-        rows.append(((line.name, line.request_id or line.account, _hour(line.hour)), (*counts, _usd(line.cost_usd))))
-    heads = ["Name", "Account or request", "Hour (UTC)"], ["First line", "Lines", "Tokens", "Cost"]
-    return "Lines of the bill that cost most", *heads, rows
-
-
-def _completions(row: BillComparison) -> _Table:
-    rows = []
-    for each in samples.completions(row):
-        settlement = f"{each.settlement or 'runs'}{', with failed attempts' if each.failed_attempts else ''}"
-        ended = f"{each.finished_at:%H:%M:%S}" if each.finished_at else "-"
-        tokens = f"{each.prompt_tokens or 0:,} / {each.completion_tokens or 0:,}"
-        rows.append(((link(each), ended, settlement, each.provider_request_id or "-"), (tokens, _usd(each.cost_nanos))))
-    heads = ["Completion", "Ended (UTC)", "Settlement", "Provider’s ID"], ["Tokens in / out", "Charged"]
-    return "Completions, first those whose cost at the provider is uncertain", *heads, rows
 
 
 class UploadForm(forms.Form):

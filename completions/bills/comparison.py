@@ -172,7 +172,7 @@ def _read_bill(bill: Bill, day: date, found: _ByName) -> None:
 def models_of_requests(bill: Bill, day: date, lines: list[BillLine]) -> dict[str | None, str]:
     """Return the models of the completions whose provider's ids the lines have, by these ids."""
     asked_ids = [line.request_id for line in lines if line.request_id]
-    since, until = expected.ids(day, _REQUESTS_TIME, _REQUESTS_TIME)
+    since, until = expected.ids(day, _REQUESTS_TIME)
     ours = Completion.objects.filter(provider=bill.provider_id, own_key_fee=None, id__gte=since, id__lt=until)
     asked = ours.filter(provider_request_id__in=asked_ids).values_list("provider_request_id", "model_id")
     return dict(everywhere.gather(lambda: asked)) if asked_ids else {}

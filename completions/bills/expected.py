@@ -14,10 +14,8 @@ from gateway_project.db import cell, everywhere
 SHIFTS = (0, -1, 1)  # days by which prices are looked up later: a provider may change them before or after the catalog
 _LONGEST_TIME = timedelta(hours=2)  # of a completion that began on the day before
 
-Row = tuple[Any, ...]
 
-
-def usage(provider_id: str, day: date, unit: str) -> list[Row]:
+def usage(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
     """Return by model, hour and shift: completions, charges, those with a known cost, the cost, and tokens.
 
     ``unit`` is "hour" or "day", whose hour is None. There are several rows of one place.
@@ -31,24 +29,21 @@ def usage(provider_id: str, day: date, unit: str) -> list[Row]:
     )
 
 
-def uncertain(provider_id: str, day: date, unit: str) -> list[Row]:
-    """Return by model and hour, as above, nanodollars of which it is uncertain whether or when the provider bills them.
-
-    Those that it may have billed in another unit, those of others that it may have billed in this one, estimates, by how much
-    they may be too low, and failures.
+def uncertain(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
+    """Return by model and hour nanodollars: those that may be billed in another unit, those of others that may be billed in
+    this one, estimates, by how much they may be too low, and failures.
     """
-    rows = everywhere.gather(lambda: cell.execute(_UNCERTAIN, {**_values(provider_id, day), "unit": unit}))
-    return rows if unit == "hour" else [(row[0], None, *row[2:]) for row in rows]
+    return everywhere.gather(lambda: cell.execute(_UNCERTAIN, {**_values(provider_id, day), "unit": unit}))
 
 
-def ids(day: date, earlier: timedelta = timedelta(), later: timedelta = timedelta()) -> tuple[str, str]:
+def ids(day: date, further: timedelta = timedelta()) -> tuple[str, str]:
     """Return the least ids of completions from a day on, and after it."""
     begin = datetime.combine(day, time(), UTC)
-    return Completion.least_id(begin - earlier), Completion.least_id(begin + timedelta(days=1) + later)
+    return Completion.least_id(begin - further), Completion.least_id(begin + timedelta(days=1) + further)
 
 
 def _values(provider_id: str, day: date) -> dict[str, Any]:
-    begin, (since_id, until_id) = datetime.combine(day, time(), UTC), ids(day, _LONGEST_TIME)
+    begin, (since_id, until_id) = datetime.combine(day, time(), UTC), (ids(day, _LONGEST_TIME)[0], ids(day)[1])
     of_day = {"since": begin, "until": begin + timedelta(days=1), "since_id": since_id, "until_id": until_id}
     return {"provider": provider_id, **of_day}
 
@@ -75,15 +70,14 @@ _HOURS = f"""
 # A provider's clock may differ by a minute. It bills an account's own key to the account. A hold bounds how much more than an
 # estimate a provider can have counted. With a status of 4xx it charged nothing.
 _UNCERTAIN = """
-    SELECT model_id, extract(hour FROM at AT TIME ZONE 'UTC')::int,
+    SELECT model_id, CASE %(unit)s WHEN 'hour' THEN extract(hour FROM at AT TIME ZONE 'UTC')::int END,
         coalesce(sum(cost_nanos) FILTER (WHERE is_own AND is_counted AND first < last), 0),
         coalesce(sum(cost_nanos) FILTER (WHERE is_own AND NOT is_counted), 0),
         coalesce(sum(cost_nanos) FILTER (WHERE is_own AND is_counted AND is_estimate), 0),
         coalesce(sum(greatest(held_nanos - cost_nanos, 0)) FILTER (WHERE is_own AND is_counted AND is_estimate), 0),
         coalesce(sum(held_nanos * failures), 0)
     FROM (
-        SELECT *, at = date_trunc(%(unit)s, finished_at, 'UTC') AS is_counted
-        FROM (
+        SELECT *, at = date_trunc(%(unit)s, finished_at, 'UTC') AS is_counted FROM (
             SELECT model_id, cost_nanos, coalesce(held_nanos, cost_nanos) AS held_nanos, provider_id = %(provider)s AS is_own,
                 finished_at, settlement IN ('estimated', 'partial', 'recovered', 'corrected') AS is_estimate,
                 date_trunc(%(unit)s, created_at, 'UTC') AS first,

@@ -113,11 +113,8 @@ def _leave_out(bill: Bill, number: int, line: LeftOut) -> None:
 def _write(bill: Bill, sums: _Sums) -> None:
     """Write the sums, and forget them."""
     columns = "bill_id, day, hour, name, account, request_id, tokens, cost_usd, lines, first_line"
-    with (
-        transaction.atomic(),
-        connection.cursor() as cursor,
-        cursor.copy(f"COPY completions_billline ({columns}) FROM STDIN") as copy,
-    ):
+    sql = f"COPY completions_billline ({columns}) FROM STDIN"
+    with transaction.atomic(), connection.cursor() as cursor, cursor.copy(sql) as copy:
         for (*texts, is_uncounted), (cost, tokens, lines, first) in sums.items():
             copy.write_row((bill.pk, *texts, None if is_uncounted else tokens, cost, lines, first))
     sums.clear()

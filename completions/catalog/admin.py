@@ -62,16 +62,8 @@ class ProviderAdmin(ShowsMeasurements):
     fields = (
         *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "reached", "is_enabled"),
         *("passes_unknown_fields", "retention_days", "trains", "region"),
-        *(
-            "connect_seconds",
-            "first_byte_seconds",
-            "idle_seconds",
-            "total_seconds",
-            "cancels",
-            "sync",
-            "own_list",
-            "bill_accounts",
-        ),
+        *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "cancels", "sync", "own_list"),
+        "bill_accounts",
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:

@@ -131,3 +131,7 @@ class BillComparison(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.provider_id} on {self.day}"
+
+    @property
+    def unequal_hours(self) -> list[int]:
+        return [each["hour"] for each in self.hours]

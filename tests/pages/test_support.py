@@ -670,7 +670,6 @@ _SHOWN_ELSEWHERE |= {
     "BudgetMonth",
     "Run",
     "OwnKey",
-    "BillDay",
     "BillLine",
 }  # on the pages of an account, and of bills
 _READ_BY_THE_AUDIT = {"ManualEntry", "MembershipChange", "AuditedDay", "AuditedLedger", "ArchivedDay"}

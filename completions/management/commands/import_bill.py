@@ -55,14 +55,7 @@ def _facts(row: BillComparison) -> dict[str, Any]:
         **{"explained": row.reasons, "unexplained": plain(row.unexplained_usd), "finding": row.finding, "hours": row.hours},
     }
     if row.unexplained_usd or row.hours:
-        facts["sampleLines"] = [
-            {
-                **{"line": line.first_line, "lines": line.lines, "name": line.name, "hour": line.hour},
-                **{"request": line.request_id, "cost": plain(line.cost_usd)},
-            }
-            for line in samples.lines(row)
-        ]
-        facts["sampleCompletions"] = [each.pk for each in samples.completions(row)]
+        facts |= {"sampleLines": samples.lines(row), "sampleCompletions": samples.completions(row)}
     return facts
 
 
