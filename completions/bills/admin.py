@@ -124,6 +124,8 @@ class BillAdmin(_OneByOne, ReadOnlyAdmin):
 
     total = _usd_column("total", lambda bill: bill.total_usd, ordering="total_usd")
     at = column("imported at", lambda bill: moment(bill.begun_at), ordering="begun_at")
+    days_covered = column("UTC days", lambda bill: f"{bill.days[0]} to {bill.days[-1]}, {len(bill.days)} with costs")
+    lines_left_out = column("lines left out", lambda bill: importing.left_out_words(bill) or "none")
     others = column("other lines", lambda bill: f"{sum(kind['lines'] for kind in bill.left_out.values()):,}")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Bill]:
@@ -134,14 +136,6 @@ class BillAdmin(_OneByOne, ReadOnlyAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm("completions.delete_bill"))
-
-    @admin.display(description="UTC days")
-    def days_covered(self, bill: Bill) -> str:
-        return f"{bill.days[0]} to {bill.days[-1]}, {len(bill.days)} with costs"
-
-    @admin.display(description="lines left out")
-    def lines_left_out(self, bill: Bill) -> str:
-        return importing.left_out_words(bill) or "none"
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
         """Show the form of an import; on POST, import the file."""

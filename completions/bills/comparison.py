@@ -219,10 +219,10 @@ def _explain(bill: Bill, day: date, each: _Found) -> dict[str, Decimal]:
 
 
 def _find(each: _Found, rest: Decimal, reasons: dict[str, Decimal], has_hours: bool) -> str:
-    if not rest:
-        return _Finding.HOURS if has_hours else _Finding.EARLY if reasons.get("early") else ""
     if each.expected_nanos is None:
         return _Finding.NO_PRICE
+    if not rest:
+        return _Finding.HOURS if has_hours else _Finding.EARLY if reasons.get("early") else ""
     if not each.lines or not each.completions:
         return _Finding.NOT_USED if each.lines else _Finding.NOT_BILLED
     if each.billed_tokens is None:

@@ -11,19 +11,20 @@ from completions.pricing import meters, rates_sql
 from completions.statistics import margins
 from gateway_project.db import cell, everywhere
 
-SHIFTS = (0, -1, 1)  # days by which prices are looked up later: a provider may change them before or after the catalog
 _LONGEST_TIME = timedelta(hours=2)  # of a completion that began on the day before
 
 
 def usage(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
     """Return by model, hour and shift: completions, charges, those with a known cost, the cost, and tokens.
 
-    ``unit`` is "hour" or "day", whose hour is None. There are several rows of one place.
+    ``unit`` is "hour" or "day", whose hour is None. A shift is the days by which a price is looked up later: a provider may
+    change it before or after the catalog. There are several rows of one place.
     """
     values = {**_values(provider_id, day), "day": day}
     if unit == "hour":
         return everywhere.gather(lambda: cell.execute(_HOURS, values))
-    of_days = {shift: margins.statement(_DAY, "used.model_id", f"used.day + ({shift})") for shift in SHIFTS}
+    one_day = "day = %(day)s AND provider_id = %(provider)s"
+    of_days = {shift: margins.statement(one_day, "used.model_id", f"used.day + ({shift})") for shift in (0, -1, 1)}
     return everywhere.gather(
         lambda: [(row[0], None, shift, *row[1:]) for shift, sql in of_days.items() for row in cell.execute(sql, values)]
     )
@@ -48,7 +49,6 @@ def _values(provider_id: str, day: date) -> dict[str, Any]:
     return {"provider": provider_id, **of_day}
 
 
-_DAY = "day = %(day)s AND provider_id = %(provider)s"
 # As ``usage.sums`` counts days: by the time of the end, without corrections, and without accounts' own keys.
 _HOURS = f"""
     SELECT used.model_id, extract(hour FROM finished_at AT TIME ZONE 'UTC')::int, shift, count(*), sum(cost_nanos),
