@@ -1,8 +1,7 @@
 """Compares the bills of a provider with what is known of its days, and keeps the result for pages, metrics and the command.
 
-Of each model: what callers were charged, what the catalog expects the provider to charge (``usage``), and what it billed. Each
-reason can explain a difference between two bounds; what exceeds them all is unexplained. Where a bill has hours, that is asked
-of each hour: bounds are narrower, and errors of two hours do not make up for each other.
+Of each model: what callers were charged, what the catalog expects the provider to charge, and what it billed. Each reason can
+explain a difference between two bounds; what exceeds them all is unexplained. So is each hour, where a bill has hours.
 """
 
 from collections import defaultdict

@@ -1,7 +1,4 @@
-"""What is known of a provider's day or its hours: what was used, what that should cost, and how much of it is uncertain.
-
-Days are those of ``statistics.margins``, kept for ever. Hours are of the details of completions, which may be archived.
-"""
+"""What a provider's day or its hours should cost, and how much of it is uncertain. Hours need the details of completions."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -15,11 +12,7 @@ _LONGEST_TIME = timedelta(hours=2)  # of a completion that began on the day befo
 
 
 def usage(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
-    """Return by model, hour and shift: completions, charges, those with a known cost, the cost, and tokens.
-
-    ``unit`` is "hour" or "day", whose hour is None. A shift is the days by which a price is looked up later: a provider may
-    change it before or after the catalog. There are several rows of one place.
-    """
+    """Return by model, hour (None: the day) and shift of prices: completions, charges, those priced, their cost, and tokens."""
     values = {**_values(provider_id, day), "day": day}
     if unit == "hour":
         return everywhere.gather(lambda: cell.execute(_HOURS, values))
@@ -31,9 +24,7 @@ def usage(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
 
 
 def uncertain(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
-    """Return by model and hour nanodollars: those that may be billed in another unit, those of others that may be billed in
-    this one, estimates, by how much they may be too low, and failures.
-    """
+    """Return by model and hour what may be billed elsewhere, what of others here, estimates, more than these, and failures."""
     return everywhere.gather(lambda: cell.execute(_UNCERTAIN, {**_values(provider_id, day), "unit": unit}))
 
 

@@ -57,6 +57,7 @@ class Migration(migrations.Migration):
             "UPDATE completions_bill SET days = ARRAY(SELECT day FROM completions_billday"
             " WHERE bill_id = completions_bill.id ORDER BY day)",
             migrations.RunSQL.noop,
+            hints={"is_owned": False},
         ),
         migrations.DeleteModel("BillDay"),
         migrations.AddField(

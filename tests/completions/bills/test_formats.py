@@ -205,7 +205,9 @@ def test_the_documentation_asks_for_what_is_read() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "operating" / "bills.md").read_text()
     told = set(re.findall(r"AS (\w+)", page)) | set(re.findall(r"\b(usage_start_time|cost|currency|cost_type)\b", page))
     assert reading.recognize(told).title == "Google Cloud billing export"
-    makers = set(re.findall(r"^\| (\w+)(?: Cloud)? \| (?:[^|]+ \|)+$", page.partition("## Import")[0], re.MULTILINE)) - {"Provider"}
+    makers = set(re.findall(r"^\| (\w+)(?: Cloud)? \| (?:[^|]+ \|)+$", page.partition("## Import")[0], re.MULTILINE)) - {
+        "Provider"
+    }
     assert makers == {form.title.split()[0] for form in FORMATS}
     assert "up to 2.4 MB" in page
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE >= 2_400_000 + 1_000
