@@ -94,17 +94,6 @@ class UploadForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".csv,.json,.gz,.zip"}),
     )
 
-    def clean(self) -> dict[str, Any]:
-        """Import the file as ``imported``. A refusal becomes an error of the field."""
-        if not self.errors:
-            uploaded = self.cleaned_data["file"]
-            try:
-                files = [File(uploaded.name, uploaded)]
-                self.imported = importing.run(self.cleaned_data["provider"], files, UPLOADED_BYTES_MAX)
-            except Refused as refusal:
-                self.add_error("file", str(refusal))
-        return self.cleaned_data
-
 
 class _OneByOne:
     """Lets the action that deletes several do with each what its page does: the days are compared anew."""
@@ -143,13 +132,18 @@ class BillAdmin(_OneByOne, ReadOnlyAdmin):
             raise PermissionDenied("completions.add_bill")
         form = UploadForm(request.POST or None, request.FILES or None)
         if form.is_valid():
-            bill, is_new = form.imported
-            if is_new:
-                with transaction.atomic():
-                    log.record(request, log.Act.ADDED, bill, f"Imported {bill}.")
-            message = f"Imported {bill.lines:,} lines." if is_new else "This bill was imported before. Nothing changed."
-            messages.success(request, message)
-            return self.back_to(bill)
+            provider, uploaded = form.cleaned_data["provider"], form.cleaned_data["file"]
+            try:
+                bill, is_new = importing.run(provider, [File(uploaded.name, uploaded)], UPLOADED_BYTES_MAX)
+            except Refused as refusal:
+                form.add_error("file", str(refusal))
+            else:
+                if is_new:
+                    with transaction.atomic():
+                        log.record(request, log.Act.ADDED, bill, f"Imported {bill}.")
+                message = f"Imported {bill.lines:,} lines." if is_new else "This bill was imported before. Nothing changed."
+                messages.success(request, message)
+                return self.back_to(bill)
         return self.show_action(request, "admin/completions/bill/import.html", "Import a bill", None, form=form)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

@@ -80,14 +80,12 @@ class _Found:
 _ByName = dict[str, _Found]
 
 
-def compare_recent() -> int:
-    """Compare the days of the last month anew: prices and names may have been corrected. Return how many days."""
+def compare_recent() -> None:
+    """Compare the days of the last month anew: prices and names may have been corrected."""
     since = pool.database_time().date() - timedelta(days=_RECENT_DAYS)
     bills = Bill.objects.filter(finished_at__isnull=False).values_list("provider", "days")
-    found = {(provider_id, day) for provider_id, days in bills for day in days if day >= since}
-    for provider_id, day in sorted(found):
+    for provider_id, day in {(provider_id, day) for provider_id, days in bills for day in days if day >= since}:
         compare(provider_id, day)
-    return len(found)
 
 
 def compare_name(said: BilledModel) -> None:
@@ -157,7 +155,7 @@ def _read_bill(bill: Bill, day: date, found: _ByName) -> None:
     are_kept = kept_days is None or day > pool.database_time().date() - timedelta(days=kept_days)
     lines = BillLine.objects.filter(bill=bill, day=day).iterator(chunk_size=_CHUNK)
     while chunk := list(islice(lines, _CHUNK)):
-        models = models_of_requests(bill, day, chunk)
+        models = models_of_requests(bill, day, [line.request_id for line in chunk if line.request_id])
         for line in chunk:
             model_id = models.get(line.request_id)
             is_unknown_request = bool(line.request_id and are_kept and not model_id)
@@ -168,13 +166,12 @@ def _read_bill(bill: Bill, day: date, found: _ByName) -> None:
                 place.add(line)
 
 
-def models_of_requests(bill: Bill, day: date, lines: list[BillLine]) -> dict[str | None, str]:
-    """Return the models of the completions whose provider's ids the lines have, by these ids."""
-    asked_ids = [line.request_id for line in lines if line.request_id]
+def models_of_requests(bill: Bill, day: date, request_ids: list[str]) -> dict[str | None, str]:
+    """Return the models of the completions that have a provider's ids, by these ids."""
     since, until = expected.ids(day, _REQUESTS_TIME)
     ours = Completion.objects.filter(provider=bill.provider_id, own_key_fee=None, id__gte=since, id__lt=until)
-    asked = ours.filter(provider_request_id__in=asked_ids).values_list("provider_request_id", "model_id")
-    return dict(everywhere.gather(lambda: asked)) if asked_ids else {}
+    asked = ours.filter(provider_request_id__in=request_ids).values_list("provider_request_id", "model_id")
+    return dict(everywhere.gather(lambda: asked)) if request_ids else {}
 
 
 def _row(bill: Bill, day: date, name: str, each: _Found) -> BillComparison:

@@ -1,4 +1,4 @@
-"""What a provider's day or its hours should cost, and how much of it is uncertain. Hours need the details of completions."""
+"""The cost to expect of a provider's day or of its hours, and how much is uncertain. Hours need the details of completions."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any

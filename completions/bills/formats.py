@@ -13,8 +13,8 @@ class Format:
     """An export. ``model`` finds a group in one of the columns of a ``name``; a line without it charges for something else.
 
     So does one whose ``kind`` or ``service`` is another. ``dollars``: of one unit of costs. Without a column of a ``currency``
-    they are in US dollars, as the provider says. ``has_hours``: times are exact to the hour, or all of midnight. ``final_days``:
-    after so many the provider's figures of a day are final. ``wanted`` helps whoever brings a file that lacks a column.
+    they are in US dollars, as the provider says. ``has_hours``: times are exact to the hour, or all of midnight.
+    ``final_days``: after so many figures of a day are final. ``wanted`` helps whoever brings a file that lacks a column.
     """
 
     title: str

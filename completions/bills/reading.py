@@ -38,7 +38,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A line that does not. ``kind`` is "unreadable", "not models", "empty", another currency, or "of" somebody else."""
+    """A line that does not. ``kind`` is "unreadable", "not models", "empty", another currency, or "of" other accounts."""
 
     kind: str
     why: str

@@ -31,7 +31,7 @@ def _lines(row: BillComparison) -> list[BillLine]:
     dearest = BillLine.objects.filter(bill=row.bill_id, day=row.day, **hours).order_by("-cost_usd")
     if row.finding == BillComparison.Finding.UNKNOWN_REQUEST:
         some = list(dearest[:_LINES_LOOKED_AT])
-        models = comparison.models_of_requests(row.bill, row.day, some)
+        models = comparison.models_of_requests(row.bill, row.day, [line.request_id for line in some])
         return [line for line in some if line.request_id not in models][:SHOWN]
     resolve, told = names.resolver(row.provider_id, [row.name]), set(dearest.values_list("name", flat=True))
     return list(dearest.filter(name__in=[name for name in told if (resolve(name) or name) == row.name])[:SHOWN])

@@ -5,7 +5,7 @@ millions of them. So they are numeric in dollars, ``_usd``, with 30 decimals, as
 read.
 """
 
-from typing import ClassVar
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -30,7 +30,7 @@ class Bill(models.Model):
     file_name = models.CharField("file", max_length=200)
     format = models.CharField(max_length=60)
     sha256 = models.CharField(max_length=64, help_text="Of the unpacked files, and of which accounts are ours.")
-    days: ClassVar = ArrayField(models.DateField(), default=list, db_default=[], help_text="UTC days that it has costs of.")
+    days: Any = ArrayField(models.DateField(), default=list, db_default=[], help_text="UTC days that it has costs of.")
     lines = models.BigIntegerField(default=0, help_text="Lines that charge for models.")
     total_usd = _usd(default="0", verbose_name="total")
     rounding_usd = _usd(default="0", verbose_name="rounding", help_text="Half of the last digit that its costs have.")
