@@ -33,7 +33,8 @@ def _lines(row: BillComparison) -> list[BillLine]:
         some = list(dearest[:_LINES_LOOKED_AT])
         models = comparison.models_of_requests(row.bill, row.day, [line.request_id for line in some])
         return [line for line in some if line.request_id not in models][:SHOWN]
-    resolve, told = names.resolver(row.provider_id, [row.name]), set(dearest.values_list("name", flat=True))
+    resolve = names.resolver(row.provider_id, [row.name])
+    told = dearest.order_by("name").values_list("name", flat=True).distinct()
     return list(dearest.filter(name__in=[name for name in told if (resolve(name) or name) == row.name])[:SHOWN])
 
 
