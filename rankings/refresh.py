@@ -130,7 +130,10 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
             if last and last.fingerprint == fingerprint:
                 _succeeded(state, validators, fetched)
                 return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
-            snapshot = _store(state, fetched, fingerprint, validators)
+            with transaction.atomic():
+                snapshot = _create(spec.source, fetched, fingerprint)
+                _delete_old(snapshot)
+                _succeeded(state, validators, fetched)
         except Unchanged:
             _succeeded(state, previous_validators)
             return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
@@ -192,15 +195,6 @@ def _doubt(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | N
     if fetched.as_of and fetched.as_of < last.as_of:
         raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, older than what we have")
     return doubts.find(last, fetched)
-
-
-@transaction.atomic
-def _store(state: SourceState, fetched: FetchedSnapshot, fingerprint: str, validators: dict[str, object]) -> Snapshot:
-    """Store the snapshot, its standings and the success together. Delete old snapshots."""
-    snapshot = _create(Source(state.source), fetched, fingerprint)
-    _delete_old(snapshot)
-    _succeeded(state, validators, fetched)
-    return snapshot
 
 
 def _create(source: Source, fetched: FetchedSnapshot, fingerprint: str, held_because: str = "") -> Snapshot:

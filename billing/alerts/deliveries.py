@@ -91,7 +91,7 @@ def _mails(alert: AccountAlert) -> Iterable[AlertDelivery]:
     choice = _CHOICES.get(AccountAlert.Kind(alert.kind))
     if choice and EmailChoice.objects.filter(account_id=alert.account_id, **{choice: False}).exists():
         return []
-    emails = list(_payers(alert).order_by("user__email").values_list("user__email", flat=True))
+    emails = list(payers(alert).order_by("user__email").values_list("user__email", flat=True))
     day = Q(created_at__gt=alert.created_at - timedelta(days=1), alert__account_id=alert.account_id)
     sent = AlertDelivery.objects.filter(day).exclude(email="").count()
     left = max(MAILS_A_DAY_MAX - sent, 0)
@@ -101,14 +101,9 @@ def _mails(alert: AccountAlert) -> Iterable[AlertDelivery]:
     return [AlertDelivery(alert=alert, email=email, next_try_at=alert.created_at) for email in emails[:left]]
 
 
-def _payers(alert: AccountAlert) -> QuerySet[Membership]:
+def payers(alert: AccountAlert) -> QuerySet[Membership]:
     may_pay = Membership.objects.filter(role__in=roles.that_may(roles.Permission.PAY), user__is_active=True)
     return may_pay.filter(account_id=alert.account_id)
-
-
-def is_still_a_payer(delivery: AlertDelivery) -> bool:
-    """Say whether the recipient of a mail can still pay for the account."""
-    return _payers(delivery.alert).filter(user__email=delivery.email).exists()
 
 
 # --- Whose turn it is ---------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def _describe(error: http.OutboundError) -> str:
 def _send_mail(delivery: AlertDelivery) -> Attempt:
     """Send it. One that is sent twice, after a crash, has the same Message-ID. One that cannot be written stops no other."""
     begun_at, alert = time.monotonic(), delivery.alert
-    if not deliveries.is_still_a_payer(delivery):
+    if not deliveries.payers(alert).filter(user__email=delivery.email).exists():
         return Attempt(0, "the recipient is no longer an owner or billing member", is_final=True)
     try:
         words = payload.describe(alert)

@@ -30,8 +30,8 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
         values: Any = {"before": {"role": former}, "after": {"role": role}}
         is_less = roles.PERMISSIONS[role] < roles.PERMISSIONS[former]
         log.record(request, log.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
-        change = f"Your role is now {role.label}, no longer {former.label}. {_by(request)}"
-        notices.tell_member(member.user, member.account, change)
+        change = f"Your role is now {role.label}, no longer {former.label}. Changed by {request.user}."
+        notices.tell([member.user.email], member.account, change)
 
 
 def end_membership(request: HttpRequest, membership: Membership) -> None:
@@ -47,7 +47,7 @@ def end_membership(request: HttpRequest, membership: Membership) -> None:
             if is_own(request, member):
                 notices.tell_owners(member.account, f"{member.user} has left.", but=member.user)
             else:
-                notices.tell_member(member.user, member.account, f"You are no longer a member. {_by(request)}")
+                notices.tell([member.user.email], member.account, f"You are no longer a member. Changed by {request.user}.")
             member.delete()
         for account in closed:
             log.record(request, log.Act.CLOSED, account, "Closed, because no member is active.")
@@ -62,10 +62,6 @@ def is_last_owner(membership: Membership) -> bool:
     """Say whether the account would have no active owner without this one. Certain only under the account's lock."""
     owners = Membership.objects.filter(account=membership.account_id, role=Role.OWNER, user__is_active=True)
     return membership.role == Role.OWNER and not owners.exclude(pk=membership.pk).exists()
-
-
-def _by(request: HttpRequest) -> str:
-    return f"Changed by {request.user}."
 
 
 def _lock(request: HttpRequest, membership: Membership) -> Membership:

@@ -8,17 +8,13 @@ from billing.sign_in import mails
 from gateway_project.web import hosts
 
 
-def tell_member(user: User, account: Account, change: str) -> None:
-    """Tell a member, or former one, such as "You are now Viewer."."""
-    _send([user.email], account, change)
-
-
 def tell_owners(account: Account, change: str, *, but: User) -> None:
     """Tell the active owners, but the one whom the change is about."""
-    _send(list(lifecycle.active_owners(account).exclude(pk=but.pk).values_list("email", flat=True)), account, change)
+    tell(list(lifecycle.active_owners(account).exclude(pk=but.pk).values_list("email", flat=True)), account, change)
 
 
-def _send(emails: list[str], account: Account, change: str) -> None:
+def tell(emails: list[str], account: Account, change: str) -> None:
+    """Tell members, or former ones, such as "You are now Viewer."."""
     facts = {"account": account.name, "change": change, "link": hosts.mailed_page("members", "the Members of your dashboard")}
     for email in emails:
         mails.send_once_committed(email, "members_changed", **facts)

@@ -56,13 +56,9 @@ def _replace(source: Source) -> None:
 
 def _set_changes(source: Source, entries: Collection[Entry], today: date) -> None:
     """Set the ranks that each entry gained on its board in a week, or since its first day; a new entry has gained none."""
-    before = _ranks_before(source, today, {entry.board: _series(entry) for entry in entries})
+    before = _ranks_before(source, today, {entry.board: series(entry.inputs["version"]) for entry in entries})
     for entry in entries:
         entry.change = before.get((entry.board, entry.model_id), entry.board_rank) - entry.board_rank
-
-
-def _series(entry: Entry) -> str:
-    return series(entry.inputs["version"])
 
 
 def _ranks_before(source: Source, today: date, boards: Mapping[str, str]) -> dict[tuple[str, str], int]:
@@ -89,7 +85,7 @@ def _store_daily_ranks(entries: Iterable[Entry], today: date) -> None:
                 day=today,
                 rank=entry.board_rank,
                 overall=entry.overall,
-                series=_series(entry),
+                series=series(entry.inputs["version"]),
             )
             for entry in entries
         ],
