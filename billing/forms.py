@@ -78,15 +78,15 @@ class DataDemandsForm(forms.Form):
 
 
 class SelectedAccountForm(forms.Form):
-    """A form for one account, which is refused after another was selected. A subclass sets ``for_account`` first."""
+    """A form for one account, which is refused after another was selected."""
 
     account = forms.CharField(widget=forms.HiddenInput)
-    for_account: Account
     purpose: str  # what the form does there
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
+        self.for_account = for_account
         super().__init__(*args, **kwargs)
-        self.fields["account"].initial = str(self.for_account.pk)
+        self.fields["account"].initial = str(for_account.pk)
 
     def clean(self) -> None:
         super().clean()

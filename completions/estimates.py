@@ -14,6 +14,7 @@ from gateway_project import errors
 BYTES_PER_TOKEN = 4  # for estimates; it makes them rather low for most text, in the client's favour
 IMAGE_TOKENS = 85  # for tokens per minute: what the makers of models count for the smallest image
 USEFUL_TOKENS = 1_024  # without max_tokens, a request must be able to generate as many, or what its budget buys if that is less
+LEAST_TOKENS = 16  # likewise: OpenAI's Responses refuse a lower maximum (https://github.com/earendil-works/pi/issues/6265)
 # Without max_tokens, a request holds at most an eighth of the available money, so that a small account can run several at once.
 BUDGET_SHARES = 8
 
@@ -119,7 +120,7 @@ def min_payable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) ->
     if (max_tokens := request.max_tokens_of(offer)) is not None:
         return max_tokens
     affordable = affordable_tokens(request, offer, budget_nanos)
-    return max(min(USEFUL_TOKENS, offer.max_output_tokens, affordable), 1)
+    return min(max(min(USEFUL_TOKENS, affordable), LEAST_TOKENS), offer.max_output_tokens)
 
 
 def choose_max_tokens(request: ChatRequest, offer: Offer, available_nanos: int, min_tokens: int) -> int:
@@ -135,4 +136,4 @@ def max_tokens_within_hold(request: ChatRequest, offer: Offer, held_nanos: int) 
     possible_tokens = min(affordable_tokens(request, offer, held_nanos), offer.max_output_tokens)
     if (max_tokens := request.max_tokens_of(offer)) is not None:
         return max_tokens if max_tokens <= possible_tokens else 0
-    return possible_tokens
+    return possible_tokens if possible_tokens >= min(LEAST_TOKENS, offer.max_output_tokens) else 0

@@ -146,12 +146,10 @@ def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
 def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -> None:
     """Set for how many days keys work, at most; None: without a maximum. Existing keys keep their ends."""
     with transaction.atomic():
-        before = account_locks.lock_account(account.pk).key_lifetime_days_max
-        Account.objects.filter(pk=account.pk).update(key_lifetime_days_max=days_max)
-        words = ["none" if days is None else f"{days} days" for days in (days_max, before)]
+        locked = account_locks.lock_account(account.pk)
+        words = ["none" if days is None else f"{days} days" for days in (days_max, locked.key_lifetime_days_max)]
         summary = f"Set the maximum lifetime of keys to {words[0]}; it was {words[1]}."
-        values: dict[str, Any] = {"before": {"key_lifetime_days_max": before}, "after": {"key_lifetime_days_max": days_max}}
-        log.record(request, log.Act.CHANGED, account, summary, **values)
+        log.change(request, log.Act.CHANGED, locked, summary, {"key_lifetime_days_max": days_max})
 
 
 def apply_lifetime(request: HttpRequest, account: Account) -> int:

@@ -118,10 +118,12 @@ class DetailsForm(DataDemandsForm):
         help_text=f"Such as “web, staging”. At most {TAGS_MAX}, of {TAG_CHARACTERS_MAX} characters, separated by commas.",
     )
 
-    def __init__(self, for_account: Account, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
+    for_account: Account
+
+    def __init__(self, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "initial": {**DataDemandsForm.initial_of(key), **kwargs.get("initial", {})}})
-        self.for_account, self.key = for_account, key
-        if days_max := for_account.key_lifetime_days_max:
+        self.key = key
+        if days_max := self.for_account.key_lifetime_days_max:
             empty = "" if key else " Leave empty for the latest end."
             self.fields["last_day"].help_text = f"Midnight UTC at the end of this day. At most {days_max} days.{empty}"
 
@@ -206,7 +208,8 @@ class ChangeForm(DetailsForm):
         last = key.expires_at and (key.expires_at - timedelta(microseconds=1)).astimezone(UTC).date()
         initial = {name: getattr(key, name) for name in ("name", "requests_per_minute", "tokens_per_minute")}
         initial |= {"last_day": last, "allowed_models": "\n".join(key.allowed_models or []), "tags": ", ".join(key.tags or [])}
-        super().__init__(key.account, *args, key=key, initial=initial)
+        self.for_account = key.account
+        super().__init__(*args, key=key, initial=initial)
         most = rate_limits.account_limits(key.account)
         self._most = {"requests_per_minute": most.requests, "tokens_per_minute": most.tokens}
         for name, limit in self._most.items():

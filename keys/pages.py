@@ -35,7 +35,8 @@ KEYS_PER_PAGE = 50
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the balance, the latest ledger entries and keys, and thirty days of spending."""
     now = pool.database_time()
-    keys = summaries.keys_newest_first(account).filter(revoked_at=None)
+    idle = Q(pk__in=summaries.find_needing_attention(account, now)["idle"].values("pk"))
+    keys = summaries.keys_newest_first(account).filter(revoked_at=None).annotate(is_idle=idle)
     chart = summaries.build_chart(account, now.date())
     context = {
         "was_used": chart is not None or SpendingDay.objects.filter(key__account=account, completions__gt=0).exists(),
@@ -67,6 +68,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
         keys = keys.filter(pk__in=attention[given["only"]].values("pk"))
     filters = {name: Q(pk__in=found.values("pk")) for name, found in attention.items()}
     counts = account.keys.aggregate(**{name: Count("pk", filter=wanted) for name, wanted in filters.items()})
+    keys = keys.annotate(is_idle=filters["idle"])
     context["attention"] = [(name, counts[name], words) for name, words in NEEDS_ATTENTION.items() if counts[name]]
     context["lifetime_days"] = account.key_lifetime_days_max
     page = page_of(request, keys, KEYS_PER_PAGE)

@@ -49,12 +49,10 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 @form_page(Permission.SEE_SETTINGS)
 def rename(request: HttpRequest, account: Account) -> HttpResponse:
     """Give the account another name. Documents that were issued keep the former one."""
-    before, form = account.name, NameForm(request.POST if request.method == "POST" else None, instance=account)
+    form = NameForm(request.POST if request.method == "POST" else None, instance=account)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
-            Account.objects.filter(pk=account.pk).update(name=account.name)
-            names: dict[str, Any] = {"before": {"name": before}, "after": {"name": account.name}}
-            log.record(request, log.Act.CHANGED, account, "Renamed the account.", **names)
+            log.change(request, log.Act.CHANGED, locks.lock_account(account.pk), "Renamed the account.", form.cleaned_data)
         messages.success(request, f"The account is now {account.name}.")
         return redirect("settings")
     return render(request, "settings/rename.html", {"form": form})
@@ -66,15 +64,11 @@ def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
     choice = EmailChoice.objects.filter(account=account).first() or EmailChoice(account=account)
     form = EmailForm(request.POST if request.method == "POST" else None, instance=choice)
     if request.method == "POST" and form.is_valid():
-        chosen = form.cleaned_data
         with transaction.atomic():
             locks.lock_account(account.pk)
             choice, _ = EmailChoice.objects.get_or_create(account=account)
-            before = {name: getattr(choice, name) for name in EMAILS}
-            if before != chosen:
-                EmailChoice.objects.filter(pk=account.pk).update(**chosen)
-                summary = "Changed which emails about money are sent."
-                log.record(request, log.Act.EMAILS_CHANGED, choice, summary, before=before, after=chosen)
+            summary = "Changed which emails about money are sent."
+            log.change(request, log.Act.EMAILS_CHANGED, choice, summary, form.cleaned_data)
         messages.success(request, "Email settings saved.")
         return redirect("settings")
     return render(request, "settings/emails.html", {"form": form})
@@ -86,14 +80,9 @@ def change_data_demands(request: HttpRequest, account: Account) -> HttpResponse:
     posted = request.POST if request.method == "POST" else None
     form = DataDemandsForm(posted, initial=DataDemandsForm.initial_of(account))
     if posted and form.is_valid():
-        after = form.cleaned_data
         with transaction.atomic():
-            locked = locks.lock_account(account.pk)
-            before = {name: getattr(locked, name) for name in after}
-            if before != after:
-                Account.objects.filter(pk=account.pk).update(**after)
-                summary = "Changed what is demanded of providers about data."
-                log.record(request, log.Act.CHANGED, account, summary, before=before, after=after)
+            summary = "Changed what is demanded of providers about data."
+            log.change(request, log.Act.CHANGED, locks.lock_account(account.pk), summary, form.cleaned_data)
         messages.success(request, "Data settings saved. They hold from the next request on.")
         return redirect("settings")
     return render(request, "settings/data.html", {"form": form})

@@ -132,12 +132,9 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
         whens = [f"when the balance falls below {dollars.format_cents(cents)}"] if cents else []
         whens += [f"when a key spends {factor} times its usual hour"] if factor else []
         summary = f"Members get an alert {' and '.join(whens) or 'neither of a low balance nor of an unusual hour'}."
-        after = {"threshold": cents, "factor": factor}
+        after = {"warning_threshold_cents": cents, "unusual_hour_factor": factor}
         with transaction.atomic():
-            locked = locks.lock_account(account.pk)
-            before = {"threshold": locked.warning_threshold_cents, "factor": locked.unusual_hour_factor}
-            Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents, unusual_hour_factor=factor)
-            log.record(request, log.Act.THRESHOLD_SET, account, summary, before=before, after=after)
+            log.change(request, log.Act.THRESHOLD_SET, locks.lock_account(account.pk), summary, after)
         messages.success(request, summary)
         return redirect("alerts")
     return render(request, "alerts/threshold.html", {"form": form})

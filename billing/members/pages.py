@@ -45,10 +45,6 @@ class InvitationForm(SelectedAccountForm, RoleForm):
     field_order = ["email", "role"]
     purpose = "invite someone"
 
-    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
-        self.for_account = for_account
-        super().__init__(*args, **kwargs)
-
 
 @plain_page()
 def show(request: HttpRequest, account: Account) -> HttpResponse:

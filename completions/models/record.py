@@ -13,7 +13,7 @@ from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
 from gateway_project import identifiers
 from gateway_project.db.owned import Kept, OwnedModel
-from keys.models import ApiKey
+from keys.models import ApiKey, Run
 
 
 class Completion(OwnedModel):
@@ -88,7 +88,9 @@ class Completion(OwnedModel):
     end_user = models.CharField(max_length=512, null=True, help_text="The caller's own id of who asked. Empty: it said none.")
     tags = models.JSONField(null=True, help_text="Values by name, as the caller said. Empty: it said none.")
     # Of keys: ``Run`` and ``Budget``. The month is that of the spending day.
-    run = models.CharField(max_length=100, null=True, db_collation="C", help_text="The caller's id of its run. Empty: none.")
+    run = models.CharField(
+        max_length=Run.NAME_CHARACTERS_MAX, null=True, db_collation="C", help_text="The caller's id of its run. Empty: none."
+    )
     run_budget_nanos = models.BigIntegerField(null=True, help_text="The budget of its run.")
     budgets = models.JSONField(
         null=True,

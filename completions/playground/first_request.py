@@ -36,10 +36,6 @@ class FirstRequestForm(SelectedAccountForm):
     streams = forms.BooleanField(required=False, widget=forms.HiddenInput)
     purpose = "create a key and send a request"
 
-    def __init__(self, account: Account, *args: Any) -> None:
-        self.for_account = account
-        super().__init__(*args)
-
 
 @form_page(Permission.MANAGE_KEYS)
 @reauthenticates

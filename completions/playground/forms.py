@@ -57,8 +57,7 @@ class PlaygroundForm(SelectedAccountForm):
     purpose = "charge the request"
 
     def __init__(self, for_account: Account, models: list[Listing], *args: Any, **kwargs: Any) -> None:
-        self.for_account = for_account
-        super().__init__(*args, **kwargs)
+        super().__init__(for_account, *args, **kwargs)
         self.models = sorted(models, key=lambda each: bool(each.alias))  # the aliases last, with the models that they mean now
 
     def clean_model(self) -> str:

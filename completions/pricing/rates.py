@@ -137,7 +137,7 @@ class RateSheet:
         self._shares: dict[int, RateSheet] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RateSheet) and self.rates == other.rates
+        return isinstance(other, RateSheet) and (self.rates, self.basis_points) == (other.rates, other.basis_points)
 
     def __hash__(self) -> int:
         return hash(self.rates)

@@ -86,6 +86,14 @@ def record(
     )
 
 
+def change(request: HttpRequest, act: Act, row: Model, summary: str, after: Values) -> None:
+    """Change the fields of a row, which is locked, and record that. Nothing is if they are so already."""
+    before = {name: getattr(row, name) for name in after}
+    if before != after:
+        type(row)._default_manager.filter(pk=row.pk).update(**after)
+        record(request, act, row, summary, before=before, after=after)
+
+
 def _account_id_of(target: Model) -> UUID | None:
     found = target.pk if target._meta.label_lower == "billing.account" else getattr(target, "account_id", None)
     return found if isinstance(found, UUID) else None

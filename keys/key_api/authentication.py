@@ -50,18 +50,15 @@ class ManagementAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-class ReaderAuthentication(BaseAuthentication):
+class ReaderAuthentication(ManagementAuthentication):
     """By an API key, or by a management key for its whole account: ``request.auth`` is either. Counts a read in flight."""
 
     def authenticate(self, request: Request) -> Any:
         if secret.key_id(authentication.given_secret(request), secret.MANAGEMENT_PREFIX) is None:
             return authentication.BearerKeyAuthentication().authenticate(request)
-        account, key = ManagementAuthentication().authenticate(request)
+        account, key = super().authenticate(request)
         reads.in_flight.begin(request._request, account.pk)
         return account, key
-
-    def authenticate_header(self, request: Request) -> str:
-        return "Bearer"
 
 
 def require_active(key: ManagementKey) -> None:

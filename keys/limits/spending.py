@@ -123,14 +123,10 @@ def require_available(window: SpendingWindow | None, need_nanos: int) -> None:
         raise errors.TiedUp(message, limit_source="key", **held)
     resets_at = timestamps.iso_millis(window.resets_at) if window.resets_at else None
     limit = f"key's spending limit of {dollars.format_usd(window.limit_nanos)}"
-    if window.unspent_nanos == 0:
-        raise errors.SpendingLimitReached(f"The {limit} is reached.", resets_at=resets_at, **held)
-    refusal = errors.SpendingLimitReached(
-        f"This request may cost up to {dollars.format_usd(need_nanos)},"
-        f" but the {limit} has only {dollars.format_usd(window.unspent_nanos)} left.",
-        resets_at=resets_at,
-        **held,
-    )
+    need, left = dollars.format_usd(need_nanos), dollars.format_usd(window.unspent_nanos)
+    message = f"This request may cost up to {need}, but the {limit} has only {left} left."
+    message = message if window.unspent_nanos else f"The {limit} is reached."
+    refusal = errors.SpendingLimitReached(message, resets_at=resets_at, **held)
     refusal.reached = window.reached(need_nanos, source="key", first_day=window.first_day, resets_at=window.resets_at)
     raise refusal
 

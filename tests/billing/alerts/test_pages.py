@@ -108,7 +108,10 @@ def test_alerts_are_changed_recorded_and_switched_off(owner, alice):  # noqa: F8
         alice.refresh_from_db()
         assert (alice.warning_threshold_cents, alice.unusual_hour_factor) == (cents, factor)
     first, second, third = Activity.objects.filter(act="THRESHOLD_SET").order_by("pk")
-    assert (first.before, first.after) == ({"threshold": 500, "factor": 5}, {"threshold": 750, "factor": 3})
+    before, after = (
+        {"warning_threshold_cents": cents, "unusual_hour_factor": factor} for cents, factor in ((500, 5), (750, 3))
+    )
+    assert (first.before, first.after) == (before, after)
     assert (
         first.summary == "Members get an alert when the balance falls below $7.50 and when a key spends 3 times its usual hour."
     )

@@ -9,9 +9,13 @@ import logging
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from billing.models import Account, Hold
 from completions.models import Completion, IdempotentRequest, Provider, RoutableAlias, Route, StoredResponse
+from keys.limits import refusal_cache
+from keys.limits.refusal_cache import FLOOD_REFUSALS, RefusalCache
 from keys.models import ApiKey
 from tests import factories, waiting
 from tests.chat import assert_error, everything_written
@@ -244,6 +248,18 @@ def test_an_alias_stands_for_a_model_that_meets_the_demands(api, alice, other, u
     assert_served_by_spare(reply, upstream)
     assert Completion.objects.get().model_id == "acme/other"
     assert Hold.objects.count() == 1
+
+
+def test_in_a_flood_an_alias_whose_first_model_a_key_refuses_takes_one_admission(api, alice, other, upstream, monkeypatch):
+    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(clock=lambda: 0.0))
+    RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large", "acme/other"], qualities=[90, 80])
+    demand_by(ApiKey, regions=["eu"])
+    numbers = []
+    for _ in range(FLOOD_REFUSALS + 2):
+        with CaptureQueriesContext(connection) as queries:
+            assert_served_by_spare(ask(api, model="best/coding"), upstream)
+        numbers.append(len(queries))
+    assert numbers[FLOOD_REFUSALS] == numbers[-1] < numbers[1] == numbers[FLOOD_REFUSALS - 1]
 
 
 # --- What is kept, and what goes to others ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from gateway_project.db import pool
 from gateway_project.text import dollars
 from keys import lifecycle
 from keys.limits import limit_state_cache
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, Run, SpendingDay
 from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.completions.charging.worst_cases import CENT, INPUT, OUTPUT, with_balance, worst_case
@@ -189,10 +189,10 @@ def test_at_least_1024_tokens_are_held_when_affordable(echo_model):
 
 def test_a_small_balance_holds_the_tokens_that_it_pays_for(echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
-    account = with_balance(worst_case(raw, 7))
+    account = with_balance(worst_case(raw, 17))
     reply = chat.send(caller(account)[1], raw)
     assert (reply.status_code, reply.json()["choices"][0]["finish_reason"]) == (200, "length")
-    assert max_tokens_sent() == 7
+    assert max_tokens_sent() == 17
     account.refresh_from_db()
     assert account.balance_nanos >= 0
 
@@ -367,9 +367,20 @@ def test_a_refusal_uses_the_callers_name_for_max_tokens(echo_model, limit):
 def test_without_max_tokens_a_nearly_spent_limit_shortens_the_reply(alice, echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     key, client = caller(alice, limit_cents=1_000, type="FIXED")
-    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=1_000 * CENT - worst_case(raw, 7))
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=1_000 * CENT - worst_case(raw, 16))
     assert chat.send(client, raw).status_code == 200
-    assert max_tokens_sent() == 7
+    assert max_tokens_sent() == 16
+
+
+def test_fewer_tokens_than_a_provider_takes_are_refused_with_what_is_affordable(alice, api, echo_model):
+    raw = chat.body(echo={"reply": "a b " * 2_000})
+    Run.objects.create(key=ApiKey.objects.get(), name="nightly", budget_nanos=worst_case(raw, 16) - 1)
+    before = chat.everything_written()
+    error = chat.assert_error(chat.send(api, raw, headers={"x-gateway-run": "nightly"}), 402, "budget_exceeded")
+    assert error["message"].endswith(" It affords max_tokens up to 15.")
+    assert chat.everything_written() == before
+    asked = chat.send(api, chat.body(echo={"reply": "a b " * 2_000}, max_tokens=15), headers={"x-gateway-run": "nightly"})
+    assert (asked.status_code, max_tokens_sent()) == (200, 15)
 
 
 def test_a_changed_limit_applies_to_the_next_request(alice, echo_model):

@@ -7,6 +7,7 @@ OpenAI, and what it would store.
 from functools import partial
 from typing import Any
 
+from completions import estimates
 from completions.chat import Call, ChatRequest
 from completions.providers import base, sealed_reasoning, wire
 from completions.providers.ignored_fields import HONOURED, find
@@ -16,7 +17,6 @@ from completions.providers.openai.responses import items
 from completions.request import fields
 from completions.request.fields import Fields
 
-_TOKENS_MIN = 16  # OpenAI refuses a lower maximum
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
 _SOURCES = "web_search_call.action.sources"
 _COPIED = (
@@ -53,7 +53,7 @@ def body(call: Call, *, stream: bool) -> Fields:
         **{name: fields[name] for name in _COPIED if name in fields and fields[name] != _DEFAULTS.get(name)},
         "model": call.route.upstream_model,
         "input": items.translate(request.messages, partial(sealed_reasoning.opened, call)),
-        "max_output_tokens": max(call.max_tokens, _TOKENS_MIN),
+        "max_output_tokens": max(call.max_tokens, estimates.LEAST_TOKENS),
         "store": False,
         "stream": stream,
         **_with_search(_tools(fields), request),
