@@ -1,6 +1,5 @@
 """Forms of the support pages: declined requests, users, accounts and memberships."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -9,7 +8,7 @@ from django.contrib.auth.forms import UserChangeForm
 from django.http import HttpRequest
 
 from billing import email_addresses, locks, staff_permissions
-from billing.models import Account, Membership, User
+from billing.models import Account, User
 from billing.staff import people_requests
 
 
@@ -86,7 +85,12 @@ class MembershipFormSet(forms.BaseInlineFormSet):
     def clean(self) -> None:
         super().clean()
         kept = [form for form in self.forms if not form.cleaned_data.get("DELETE")]
-        _refuse_memberships(kept, self.staff)
+        added = [form for form in kept if form.is_valid() and form.has_changed()]  # of the others, the inline changes none
+        locks.lock_users([form.cleaned_data["user"].pk for form in added])
+        for form in added:
+            user, account = form.cleaned_data["user"], form.cleaned_data["account"]
+            if refusal := staff_permissions.membership_refusal(self.staff, user, account):
+                form.add_error(None, refusal)
         if any(form.instance.user_id == self.staff.pk for form in self.forms if form not in kept):
             raise forms.ValidationError(staff_permissions.OWN_MEMBERSHIP)
 
@@ -103,17 +107,3 @@ class MembershipFormSet(forms.BaseInlineFormSet):
                 waits = "No one becomes an owner until a colleague approves it." if is_new else "It was already requested."
                 messages.success(self.request, f"The {asked.what} waits for approval. {waits}")
         return []
-
-
-def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User) -> None:
-    """Add an error to each form whose new or changed membership ``staff_permissions`` refuses."""
-    changed = [form for form in membership_forms if form.is_valid() and form.has_changed()]
-    locks.lock_users([form.cleaned_data["user"].pk for form in changed])
-    for form in changed:
-        ends_own = Membership.objects.filter(pk=form.instance.pk, user=staff).exists()
-        refusal = staff_permissions.membership_refusal(staff, form.cleaned_data["user"], form.cleaned_data["account"])
-        refusal = refusal or (staff_permissions.OWN_MEMBERSHIP if ends_own else "")
-        if form.instance.pk:
-            refusal = refusal or "You cannot change the user or account of a membership. Remove it and add another."
-        if refusal:
-            form.add_error(None, refusal)
