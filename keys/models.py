@@ -220,6 +220,9 @@ class SpendingDay(OwnedModel):
     day = models.DateField()
     spent_nanos = models.BigIntegerField(default=0)
     held_nanos = models.BigIntegerField(default=0)
+    # What limits count beside: the prices of providers that serve with the account's own keys, where its owner chose that.
+    provider_spent_nanos = models.BigIntegerField(default=0, db_default=0)
+    provider_held_nanos = models.BigIntegerField(default=0, db_default=0)
     open_holds = models.IntegerField(default=0, db_default=0)  # how many of its completions run
     completions = models.BigIntegerField(default=0)
     prompt_tokens = models.BigIntegerField(default=0)
@@ -230,6 +233,7 @@ class SpendingDay(OwnedModel):
             *must_hold(
                 a_day_is_never_negative=Q(spent_nanos__gte=0, held_nanos__gte=0),
                 a_days_open_holds_are_never_negative=Q(open_holds__gte=0),
+                a_days_provider_prices_are_never_negative=Q(provider_spent_nanos__gte=0, provider_held_nanos__gte=0),
             ),
             models.UniqueConstraint(fields=["key", "day"], name="a_key_has_one_row_a_day"),
         ]

@@ -27,6 +27,9 @@ class OwnKey(OwnedModel):
         models.CharField(max_length=200), default=list, help_text="That it serves. Empty: all of the provider."
     )
     falls_back = models.BooleanField(default=False, help_text="Ours may serve at the full price when it fails.")
+    counts_price = models.BooleanField(
+        default=False, db_default=False, help_text="Limits and budgets count the provider's price, too, not our fee alone."
+    )
     check_words = models.CharField(max_length=200, blank=True, help_text="What came of the call with which it was checked.")
     added_at = models.DateTimeField(db_default=Now(), editable=False)
 
