@@ -57,6 +57,7 @@ LATE_IDS = [
 
 # A tier without rates costs what the standard one does.
 _TIER = "CASE WHEN rates @> jsonb_build_array(jsonb_build_object('tier', service_tier)) THEN service_tier ELSE '' END"
+_LISTED = rates_sql.cost(meters.count_sql, str(money.WHOLE))
 # Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. Its due cost
 # is computed as ``RateSheet`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
 CHARGES = SharedQuery(
@@ -69,6 +70,10 @@ CHARGES = SharedQuery(
         effective_from, superseded_at,
         least(greatest({rates_sql.cost(meters.count_sql, f"coalesce(own_key_fee, {money.WHOLE})")}
             - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
+        CASE WHEN counts_price IS NULL OR state IS DISTINCT FROM 'SETTLED' THEN NULL
+            WHEN settlement = 'corrected' AND coalesce(provider_nanos, 0) BETWEEN 0 AND {_LISTED} THEN provider_nanos
+            WHEN counts_price THEN least({_LISTED}, hold.amount_nanos + provider_held_nanos - settled_nanos)
+            ELSE {_LISTED} END AS provider_due_nanos, provider_nanos,
         provider_id, attempts, failed_attempts, completion.held_nanos AS admitted_nanos,
         entry.id IS NOT NULL AND (
             metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',
@@ -93,14 +98,18 @@ CHARGES = SharedQuery(
     Reach.DAYS,
 )
 
+# What counts of the provider's price on limits and budgets, once a completion has ended.
+_PROVIDER_SPENT = "coalesce(counts_price::int * provider_nanos, 0)"
 # A completion takes this from its run, or a monthly budget.
-_TAKEN = "CASE state WHEN 'HELD' THEN amount_nanos ELSE coalesce(settled_nanos, 0) - coalesce(returned_nanos, 0) END"
+_TAKEN = f"""CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos
+    ELSE coalesce(settled_nanos, 0) - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT} END"""
 _TOTALS = f"""coalesce(sum({_TAKEN}) FILTER (WHERE state <> 'HELD') {{over}}, 0) AS sum_spent_nanos,
-    coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD') {{over}}, 0) AS sum_held_nanos"""
+    coalesce(sum(amount_nanos + provider_held_nanos) FILTER (WHERE state = 'HELD') {{over}}, 0) AS sum_held_nanos"""
 # Months whose details are there, once for each completion that counts on them, in turn, and at least once.
 MONTHS = SharedQuery(
     f"""
-    SELECT counted.account_id, budget_id, month, spent_nanos, counted.held_nanos, used.id AS completion_id, amount_nanos,
+    SELECT counted.account_id, budget_id, month, spent_nanos, counted.held_nanos, used.id AS completion_id,
+        amount_nanos + provider_held_nanos AS amount_nanos,
         (used.budgets ->> budget_id)::bigint AS stop_nanos, {_TOTALS.format(over="OVER (PARTITION BY budget_id, month)")},
         sum({_TAKEN}) OVER in_turn - {_TAKEN} AS before_nanos, row_number() OVER in_turn AS number
     FROM budget_month AS counted LEFT JOIN (
@@ -186,6 +195,13 @@ INVARIANTS = [
         shows="account_id, completion_id, price_id, prompt_tokens, completion_tokens, cost_nanos, due_nanos, held_nanos",
         breaks="state = 'SETTLED' AND cost_nanos IS DISTINCT FROM due_nanos",
     ),
+    CHARGES.invariant(
+        "providers_prices_are_those_of_their_tokens",
+        "A completion that an own key served says what its tokens and images cost here without a share; where that counts on"
+        " limits and budgets, no more than was held for it.",
+        shows="account_id, completion_id, price_id, provider_nanos, provider_due_nanos",
+        breaks="provider_nanos IS DISTINCT FROM provider_due_nanos",
+    ),
     # A process offers a price for CATALOG_CACHE_SECONDS after another one is in force, or a little longer.
     CHARGES.invariant(
         "prices_are_those_of_their_model_and_time",
@@ -235,13 +251,14 @@ INVARIANTS = [
         "days_are_the_sum_of_their_completions",
         "What a key spent, holds and used on a day, and how many holds it has open, is the sum over its completions of that"
         " day, less what was given back of them, until they are archived.",
-        """
+        f"""
         SELECT key_id, day, says, sums FROM (
             SELECT key_id, day, jsonb_build_object('held', held_nanos, 'open', open_holds, 'spent', spent_nanos,
-                'completions', completions, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
+                'completions', completions, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+                'provider_held', provider_held_nanos, 'provider_spent', provider_spent_nanos) AS says
             FROM day
-            WHERE (held_nanos, open_holds, spent_nanos, completions, prompt_tokens, completion_tokens) <> (0, 0, 0, 0, 0, 0)
-                AND day >= %(details_since)s AND day < %(until)s
+            WHERE (held_nanos, open_holds, spent_nanos, completions, prompt_tokens, completion_tokens, provider_held_nanos,
+                provider_spent_nanos) <> (0, 0, 0, 0, 0, 0, 0, 0) AND day >= %(details_since)s AND day < %(until)s
         ) AS days FULL JOIN (
             SELECT key_id, spending_day AS day, jsonb_build_object(
                 'held', coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD'), 0),
@@ -249,14 +266,16 @@ INVARIANTS = [
                 'spent', coalesce(sum(settled_nanos), 0) - coalesce(sum(returned_nanos), 0),
                 'completions', count(*) FILTER (WHERE state = 'SETTLED'),
                 'prompt_tokens', coalesce(sum(prompt_tokens) FILTER (WHERE state = 'SETTLED'), 0),
-                'completion_tokens', coalesce(sum(completion_tokens) FILTER (WHERE state = 'SETTLED'), 0)) AS sums
+                'completion_tokens', coalesce(sum(completion_tokens) FILTER (WHERE state = 'SETTLED'), 0),
+                'provider_held', coalesce(sum(provider_held_nanos) FILTER (WHERE state = 'HELD'), 0),
+                'provider_spent', sum({_PROVIDER_SPENT})) AS sums
             FROM completion JOIN hold ON hold.reference = completion.id
             LEFT JOIN overcharge ON overcharge.completion_id = completion.id
             WHERE state IN ('HELD', 'SETTLED') AND spending_day >= %(details_since)s AND spending_day < %(until)s
             GROUP BY key_id, spending_day
         ) AS used USING (key_id, day)
         WHERE says IS DISTINCT FROM sums
-        """,
+        """,  # noqa: S608  constants of this code
         reach=Reach.DAYS,
     ),
     Invariant(
@@ -308,16 +327,17 @@ INVARIANTS = [
     Invariant(
         "admissions_fit_their_limits",
         "A completion's hold, and the cost of those before it in its key's window, fit the limit that the key had then.",
-        """
+        f"""
         WITH limited AS NOT MATERIALIZED (
             SELECT DISTINCT key_id, limit_since FROM completion
             WHERE limit_nanos IS NOT NULL AND spending_day >= %(details_since)s AND spending_day < %(until)s
         ), counted AS NOT MATERIALIZED (
             SELECT * FROM completion WHERE spending_day >= %(details_since)s AND spending_day < %(until)s
         ), before AS MATERIALIZED (
-            SELECT key_id, day, spent_nanos + held_nanos - coalesce(corrected_nanos, 0) AS nanos
+            SELECT key_id, day, spent_nanos + held_nanos + provider_spent_nanos + provider_held_nanos
+                - coalesce(corrected_nanos, 0) AS nanos
             FROM day LEFT JOIN (
-                SELECT key_id, spending_day AS day, sum(cost_nanos) AS corrected_nanos FROM completion
+                SELECT key_id, spending_day AS day, sum(cost_nanos + {_PROVIDER_SPENT}) AS corrected_nanos FROM completion
                 WHERE settlement = 'corrected' AND spending_day < %(details_since)s GROUP BY key_id, spending_day
             ) AS corrected USING (key_id, day)
             WHERE day < %(details_since)s AND key_id IN (SELECT key_id FROM limited)
@@ -326,7 +346,8 @@ INVARIANTS = [
                 sum(sum(nanos)) OVER (PARTITION BY key_id ORDER BY day) - sum(nanos) AS before_nanos
             FROM (
                 SELECT key_id, spending_day AS day,
-                    sum(coalesce(running.amount_nanos, cost_nanos - coalesce(returned_nanos, 0), 0)) AS nanos
+                    sum(coalesce(running.amount_nanos + provider_held_nanos,
+                        cost_nanos - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT}, 0)) AS nanos
                 FROM counted LEFT JOIN (SELECT * FROM hold WHERE state = 'HELD') AS running ON running.reference = id
                 LEFT JOIN overcharge ON completion_id = id
                 GROUP BY key_id, spending_day
@@ -337,8 +358,11 @@ INVARIANTS = [
             ) AS days
             GROUP BY key_id, day
         ), in_turn AS (
-            SELECT counted.account_id, id AS completion_id, key_id, limit_nanos, limit_since, amount_nanos,
-                sum(CASE state WHEN 'HELD' THEN amount_nanos ELSE cost_nanos - coalesce(returned_nanos, 0) END) OVER (
+            SELECT counted.account_id, id AS completion_id, key_id, limit_nanos, limit_since,
+                amount_nanos + provider_held_nanos AS amount_nanos, sum(
+                    CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos
+                    ELSE cost_nanos - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT} END
+                ) OVER (
                     PARTITION BY key_id ORDER BY counted.created_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS before_nanos
             FROM counted LEFT JOIN hold ON hold.reference = id LEFT JOIN overcharge ON completion_id = id
@@ -351,7 +375,7 @@ INVARIANTS = [
             LEFT JOIN (SELECT key_id, sum(nanos) AS nanos FROM before GROUP BY key_id) AS all_before USING (key_id)
         )
         SELECT * FROM admission WHERE held_nanos > 0 AND used_nanos + held_nanos > limit_nanos
-        """,
+        """,  # noqa: S608  constants of this code
         reach=Reach.DAYS,
     ),
     Invariant(

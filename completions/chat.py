@@ -365,6 +365,7 @@ class Route:
     promise: Promise = Promise()
     takes_own_keys: bool = False
     own_key_id: str = ""  # of the account's own key, which it shows instead of ours
+    counts_price: bool | None = None  # whether limits and budgets count the provider's price; None: it shows ours
     metrics_label: str = ""  # instead of the provider, whose figures are those of our key
 
 

@@ -27,9 +27,11 @@ A_DAY_IS_NEVER_NEGATIVE = Invariant(
     "a_day_is_never_negative",
     "Nothing that a key spent, holds or used on a day is negative, and nothing is spent or used without a completion.",
     """
-    SELECT account_id, key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens FROM day
-    WHERE least(spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens) < 0
-        OR completions = 0 AND greatest(spent_nanos, prompt_tokens, completion_tokens) > 0
+    SELECT account_id, key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens,
+        provider_spent_nanos, provider_held_nanos FROM day
+    WHERE least(spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens, provider_spent_nanos,
+            provider_held_nanos) < 0
+        OR completions = 0 AND greatest(spent_nanos, prompt_tokens, completion_tokens, provider_spent_nanos) > 0
     """,
 )
 

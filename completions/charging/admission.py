@@ -28,6 +28,7 @@ import msgspec
 from django.conf import settings
 from msgspec import structs
 
+from billing import money
 from billing.accounts import unpaid_work
 from billing.ledger import holds
 from billing.models import Account, Hold
@@ -61,6 +62,13 @@ class AdmittedOffer(msgspec.Struct, frozen=True):
 
     offer: Offer
     max_tokens: int
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What limits and budgets hold in what they count, the provider's price too, and the tokens of each choice that it pays."""
+
+    max_tokens: int
+    nanos: int
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -150,6 +158,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     knows_own_keys: bool = False  # the offers are what the account's own keys serve, and what ours do
     run: AskedRun | None = None
     run_name: str | None = None
+    counts_price: bool = False  # limits and budgets count the provider's price of an own key that may serve
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
 
     # Read a dozen times for each completion: so they are read in C.
@@ -196,16 +205,23 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         if run:
             run.require_time(now)  # 4
         shared = _stopping(run, months) if run or months else ()
-        min_tokens = self._require_money(account, window, shared, charged_before_nanos)  # 5, 6 and 7
+        limit, counted = window, None
+        if self.counts_price:
+            limit, shared, counted = None, (), self._count(offers, window, shared)  # 5 and 6
+        min_tokens = self._require_money(account, limit, shared, charged_before_nanos)  # 5, 6 and 7
 
-        payable_now_nanos = charged_before_nanos + _available_nanos(account, window, shared)
+        payable_now_nanos = charged_before_nanos + _available_nanos(account, limit, shared)
         max_tokens = estimates.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
+        if counted:
+            max_tokens, payable_now_nanos = min(max_tokens, counted.max_tokens), min(payable_now_nanos, counted.nanos)
         payable_nanos = self._need_nanos(max_tokens)
         if len(offers) > 1:
             payable_nanos = _payable_nanos(self.request, offers[1:], max_tokens, payable_now_nanos, payable_nanos)
-        admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
+        admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens, counted)
         record = self._record(now, window, earlier, demands, run, months)
         held_nanos = record.due_nanos(payable_nanos)
+        if counted:
+            record = structs.replace(record, provider_held_nanos=counted.nanos - held_nanos)
         if run:
             rows.runs[self.key_id, run.id] = run
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
@@ -232,7 +248,8 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         preferences, keys = self.request.provider_preferences, rows.own_keys.get(self.account_id, {})
         asks_one = bool(preferences and preferences.asks_one_provider)
         offers = own_keys.divided(self.offers, keys, asks_one_provider=asks_one)
-        return structs.replace(self, offers=offers, knows_own_keys=True, _needs_nanos={})
+        counts_price = own_keys.count_price(offers)
+        return structs.replace(self, offers=offers, knows_own_keys=True, counts_price=counts_price, _needs_nanos={})
 
     def _budgets(self, rows: LockedRows) -> tuple[RunState | None, list[MonthState]]:
         """Return the run, as asked if it is new, and the monthly budgets on which the request counts."""
@@ -244,6 +261,20 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     def available_nanos(self, rows: LockedRows) -> int:
         """Return what the account, the key's spending limit and the budgets leave for the request."""
         return _available_nanos(rows.accounts[self.account_id], rows.windows[self.key_id], _stopping(*self._budgets(rows)))
+
+    def _count(self, offers: Sequence[Offer], window: SpendingWindow | None, shared: Sequence[SharedBudget]) -> "Counted":
+        """Return what limits and budgets hold, and pay for, in what they count. Raises the refusal of one that has too little.
+
+        A repetition counts in full: the provider bills it again.
+        """
+        unasked = Account(balance_nanos=money.NANOS_MAX)  # the account pays the charge alone
+        first, *fallbacks = map(own_keys.counted, offers)
+        counted = structs.replace(self, offers=(first,), _needs_nanos={})
+        min_tokens = counted._require_money(unasked, window, shared, 0)
+        available_nanos = _available_nanos(unasked, window, shared)
+        max_tokens = estimates.choose_max_tokens(self.request, first, available_nanos, min_tokens)
+        need_nanos = counted._need_nanos(max_tokens)
+        return Counted(max_tokens, _payable_nanos(self.request, fallbacks, max_tokens, available_nanos, need_nanos))
 
     def _require_money(
         self, account: Account, window: SpendingWindow | None, shared: Sequence[SharedBudget], charged_before_nanos: int
@@ -309,6 +340,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             tags=self.request.labels.tags,
             data_demanded={demand.source: demand.fields for demand in demands} if demands else None,
             own_key_fee=offer.own_key_fee,
+            counts_price=offer.routes[0].counts_price,
             run=self.run_name,
             run_budget_nanos=run.limit_nanos if run else None,
             run_deadline=run.deadline if run else None,
@@ -358,13 +390,16 @@ def _payable_nanos(
 
 
 def _admitted_offers(
-    request: ChatRequest, offers: Sequence[Offer], payable_nanos: int, max_tokens: int
+    request: ChatRequest, offers: Sequence[Offer], payable_nanos: int, max_tokens: int, counted: "Counted | None" = None
 ) -> tuple[AdmittedOffer, ...]:
     """Return the first offer and those fallbacks that can be paid: by the hold, and by what was charged before."""
     fallbacks = [
         AdmittedOffer(offer, min(estimates.max_tokens_within_hold(request, offer, payable_nanos), max_tokens))
         for offer in offers[1:]
     ]
+    if counted:
+        paid = (estimates.max_tokens_within_hold(request, own_keys.counted(offer), counted.nanos) for offer in offers[1:])
+        fallbacks = [AdmittedOffer(each.offer, min(each.max_tokens, most)) for each, most in zip(fallbacks, paid, strict=True)]
     return (AdmittedOffer(offers[0], max_tokens), *[fallback for fallback in fallbacks if fallback.max_tokens > 0])
 
 

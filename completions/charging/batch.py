@@ -199,18 +199,20 @@ class LockedRows(msgspec.Struct):
         """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
         account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
         holds.place(account, amount_nanos, is_bounded=is_bounded)
+        provider_nanos = completion.provider_held_nanos
         if window := self.windows.get(key.id):
-            window.held_nanos += amount_nanos
+            window.held_nanos += amount_nanos + provider_nanos
         key.open_holds = (key.open_holds or 0) + 1
         asked = (key.id, completion.model_id)
         self.running[asked] = self.running.get(asked, 0) + 1
-        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
+        held = SpendingChange(key.id, completion.spending_day, amount_nanos, provider_held_nanos=provider_nanos)
+        self.writes.spending_reserved.append(held)
         self.writes.holds_placed.append(
             NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
         )
         self.writes.completions_begun.append(completion)
         if completion.run or completion.budgets:
-            self.count_on_budgets(completion, held_nanos=amount_nanos, requests=0 if is_bounded else 1)
+            self.count_on_budgets(completion, held_nanos=amount_nanos + provider_nanos, requests=0 if is_bounded else 1)
 
     def count_on_budgets(
         self, completion: CompletionRecord, *, held_nanos: int, spent_nanos: int = 0, requests: int = 0
@@ -225,6 +227,14 @@ class LockedRows(msgspec.Struct):
         budgets = (completion.key_id, completion.run, completion.run_budget_nanos, completion.budgets, completion.spending_day)
         change = BudgetChange(*budgets, held_nanos, spent_nanos, requests, completion.run_deadline)
         self.writes.budgets_changed.append(change)
+
+    def within_run(self, completion: CompletionRecord, amount_nanos: int) -> tuple[CompletionRecord, int]:
+        """Return a completion that is admitted unasked, and its hold, with no more than its run has left: first the charge."""
+        if run := self.run_of(completion):
+            amount_nanos = min(amount_nanos, run.available_nanos)
+            provider_nanos = min(completion.provider_held_nanos, run.available_nanos - amount_nanos)
+            completion = msgspec.structs.replace(completion, provider_held_nanos=provider_nanos)
+        return completion, amount_nanos
 
     def run_of(self, completion: CompletionRecord) -> RunState | None:
         """Return the run of a completion that an admission names; None also if a crash forgot it."""

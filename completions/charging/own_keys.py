@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from billing import money
 from billing.models import Account
 from completions.chat import Offer, Promise, Route
 from completions.models import OwnKey
@@ -54,6 +55,17 @@ def divided(offers: Sequence[Offer], keys: Mapping[str, OwnKey], *, asks_one_pro
     return tuple(found)
 
 
+def count_price(offers: Sequence[Offer]) -> bool:
+    return any(route.counts_price for offer in offers for route in offer.routes)
+
+
+def counted(offer: Offer) -> Offer:
+    """Return the offer at what limits and budgets count: the fee, and the provider's price where a key says so."""
+    if offer.own_key_fee is None or not count_price([offer]):
+        return offer
+    return replace(offer, price=offer.price.share(money.WHOLE + offer.own_key_fee))
+
+
 def _shows(route: Route, key: OwnKey) -> Route:
     """Return the route with the own key instead of ours, and with nothing that is known of the route with ours."""
     target = route.target
@@ -70,5 +82,6 @@ def _shows(route: Route, key: OwnKey) -> Route:
         promise=Promise(region=route.promise.region),  # the rest is of our contract
         target=replace(target, headers=headers, credential=GivenKey(opened, target.show_key)),
         own_key_id=str(key.pk),
+        counts_price=key.counts_price,
         metrics_label=f"own:{route.provider_slug}",
     )

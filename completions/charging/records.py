@@ -39,6 +39,8 @@ class CompletionRecord(msgspec.Struct, frozen=True):
     tags: dict[str, str] | None = None
     data_demanded: dict[str, Any] | None = None
     own_key_fee: int | None = None
+    counts_price: bool | None = None
+    provider_held_nanos: int = 0
     run: str | None = None
     run_budget_nanos: int | None = None
     budgets: dict[str, int | None] | None = None  # ids of monthly ones; the amount of one that stops, None of one that warns
@@ -86,11 +88,12 @@ class ServedBy(NamedTuple):
     provider_request_id: str | None = None
     data_promised: dict[str, Any] | None = None
     own_key_fee: int | None = None  # see ``Offer``
+    counts_price: bool | None = None  # see ``Route``
 
     @classmethod
     def from_row(cls, completion: Completion) -> "ServedBy":
         served = completion.model_id, completion.price_id, completion.provider_id, completion.attempts
-        return cls(*served, own_key_fee=completion.own_key_fee)
+        return cls(*served, own_key_fee=completion.own_key_fee, counts_price=completion.counts_price)
 
 
 _COLUMNS = tuple(name for name in CompletionRecord.__struct_fields__ if name != "run_deadline")
@@ -98,7 +101,7 @@ _COLUMNS = tuple(name for name in CompletionRecord.__struct_fields__ if name != 
 _ENDED = (
     *("id", *ServedBy._fields, "settlement"),
     *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens"),
-    *("cost_nanos", "service_tier", "web_searches", "other_counts"),
+    *("cost_nanos", "service_tier", "web_searches", "other_counts", "provider_nanos"),
 )
 _SQL_TYPES = {
     **{"CharField": "text", "SlugField": "text", "BooleanField": "boolean", "UUIDField": "uuid"},

@@ -39,7 +39,7 @@ class Resolution(Ending):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
     ``reply_retention`` is None when the request had no idempotency key. ``unpaid_nanos`` is what providers may charge beside
-    the cost.
+    the cost. ``provider_nanos`` is the provider's price, None where no own key served.
     """
 
     completion: CompletionRecord
@@ -50,6 +50,7 @@ class Resolution(Ending):
     reply_retention: ReplyRetention | None = None
     unpaid_nanos: int = 0
     response: ResponseRecord | None = None
+    provider_nanos: int | None = None
 
     @property
     def replied_id(self) -> str:
@@ -66,30 +67,31 @@ class Resolution(Ending):
         due_nanos = None if self.cost_nanos is None else completion.due_nanos(self.cost_nanos)
         if not holds.resolve(account, hold, state, cost_nanos=due_nanos):
             return None
-        settled_nanos = hold.settled_nanos or 0
+        settled_nanos, spent = hold.settled_nanos or 0, self._spending_change(hold)
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
         rate_limits.correct_token_count(key, account, rows.now, tokens - completion.counted_tokens)
         if key.open_holds:  # None or 0: it was not read
             key.open_holds -= 1
         if window := rows.windows.get(key.id):
             spent_before_nanos = window.spent_nanos
-            window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=settled_nanos)
+            window.settle(spent)
             writes.key_marks_passed += limit_marks.find_passed(key, window, spent_before_nanos)
         writes.rate_limits_updated[key.id] = key
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if unpaid_work.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
             writes.unpaid_work_updated[account.id] = account
-        self._add_writes(hold, account, rows)
+        self._add_writes(hold, spent, account, rows)
         return settled_nanos
 
-    def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
+    def _add_writes(self, hold: Hold, spent: SpendingChange, account: Account, rows: LockedRows) -> None:
         writes, usage, settled_nanos = rows.writes, self.usage, hold.settled_nanos or 0
         writes.holds_resolved.append(hold)
-        spent = self._spending_change(hold)
         writes.spending_settled.append(spent)
         if self.completion.run or self.completion.budgets:
-            rows.count_on_budgets(self.completion, held_nanos=-spent.held_nanos, spent_nanos=spent.spent_nanos)
-        writes.completions_ended.append(self._outcome(settled_nanos))
+            freed_nanos = spent.held_nanos + spent.provider_held_nanos
+            counted_nanos = spent.spent_nanos + spent.provider_spent_nanos
+            rows.count_on_budgets(self.completion, held_nanos=-freed_nanos, spent_nanos=counted_nanos)
+        writes.completions_ended.append(self._outcome(settled_nanos, spent.provider_spent_nanos))
         if usage:
             entry = writer.debit_usage(
                 account,
@@ -139,7 +141,10 @@ class Resolution(Ending):
         return self.settlement == Completion.Settlement.RECOVERED or self.completion.repeats is not None
 
     def _spending_change(self, hold: Hold) -> SpendingChange:
-        usage = self.usage or _NO_USAGE
+        """Return the change of the key's day. Of the provider's price no more counts than was held, so every limit is kept."""
+        usage, counted_nanos, provider_held_nanos = self.usage or _NO_USAGE, 0, self.completion.provider_held_nanos
+        if self.provider_nanos and self.served_by.counts_price:
+            counted_nanos = min(self.provider_nanos, hold.amount_nanos + provider_held_nanos - (hold.settled_nanos or 0))
         return SpendingChange(
             self.key_id,
             self.completion.spending_day,
@@ -148,9 +153,11 @@ class Resolution(Ending):
             completions=1 if self.usage else 0,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
+            provider_held_nanos=provider_held_nanos,
+            provider_spent_nanos=counted_nanos,
         )
 
-    def _outcome(self, settled_nanos: int) -> tuple[Any, ...]:
+    def _outcome(self, settled_nanos: int, counted_nanos: int) -> tuple[Any, ...]:
         """Return the values that ``records.update_completions_statement`` writes."""
         usage = self.usage or _NO_USAGE
         return (
@@ -158,4 +165,5 @@ class Resolution(Ending):
             *(usage.prompt_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.cache_write_1h_tokens),
             *(usage.completion_tokens, settled_nanos),
             *(usage.tier or None, usage.web_searches or None, usage.others or None),
+            counted_nanos if self.provider_nanos and self.served_by.counts_price else self.provider_nanos,
         )

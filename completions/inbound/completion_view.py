@@ -317,8 +317,7 @@ class CompletionView(RequestView):
                 self.running.ignored_fields.append(INVALID_CHARACTERS)
             added |= self.running.reply_headers()
         if self.running and (run := self.running.admitted.run):
-            cost_nanos, held_nanos = self.running.charged_nanos, self.running.admitted.held_nanos
-            added |= run.headers(freed_nanos=0 if cost_nanos is None else held_nanos - cost_nanos)
+            added |= run.headers(freed_nanos=self.running.freed_nanos)
         for name, value in added.items():
             response.headers[name] = value
         if self.read_on:

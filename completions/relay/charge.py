@@ -32,6 +32,7 @@ import gevent
 from django.db.models.functions import Now
 from msgspec import structs
 
+from billing import money
 from completions import estimates, models
 from completions.charging import batch, idempotency, stored_responses
 from completions.charging.batch import AdmissionLost
@@ -91,9 +92,10 @@ def settle(running: Running, usage: Usage, settled_by: Completion.Settlement, *,
     cost_nanos = call.offer.price.cost_nanos(usage, completion.images)
     if usage.prompt_tokens > call.offer.context_window or usage.completion_tokens > call.offer.max_output_tokens:
         cost_nanos -= _disowned_nanos(running, usage)
-    running.charged_nanos = commit_or_store(
-        Resolution(completion, running.served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response)
-    )
+    if call.route.own_key_id:
+        running.provider_nanos = call.offer.price.share(money.WHOLE).cost_nanos(usage, completion.images)
+    ended = completion, running.served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response
+    running.charged_nanos = commit_or_store(Resolution(*ended, running.provider_nanos))
     if admitted.is_new_account and running.charged_nanos:
         new_accounts.record_paid(completion.account_id)
     if call.head.unrated_tier:

@@ -53,6 +53,7 @@ class Running:
     attempts: int = 0
     attempts_max: int = 0
     charged_nanos: int | None = None  # set when it is settled
+    provider_nanos: int | None = None  # the provider's price, set before it is settled; None where no own key served
     response: ResponseRecord | None = None  # to be stored for later requests
     stores_reply: bool = True  # for retries under its Idempotency-Key, if it has one
     has_replied: bool = False  # before it runs: that reply is stored for retries
@@ -83,7 +84,15 @@ class Running:
         failed = self.failed_attempts or ([] if self.is_kept_out else None)
         promised = msgspec.structs.asdict(route.promise) if self.admitted.completion.data_demanded else None
         by = offer.model_id, offer.price_id, route.provider_slug, self.attempts, *times_ms, failed, head.request_id
-        return ServedBy(*by, promised, offer.own_key_fee)
+        return ServedBy(*by, promised, offer.own_key_fee, route.counts_price)
+
+    @property
+    def freed_nanos(self) -> int:
+        """What its run and budgets have left again of what they held for it, once it is settled."""
+        if self.charged_nanos is None:
+            return 0
+        freed_nanos = self.admitted.held_nanos + self.admitted.completion.provider_held_nanos - self.charged_nanos
+        return max(freed_nanos - (self.provider_nanos or 0), 0) if self.call.route.counts_price else freed_nanos
 
     @property
     def is_cancellable(self) -> bool:

@@ -34,11 +34,11 @@ class SpendingWindow(Allowance):
     first_day: date
     resets_at: datetime | None
 
-    def settle(self, day: date, *, held_nanos: int, spent_nanos: int) -> None:
-        """Replace what a completion of ``day`` held by what it spent. A day before the window changes nothing."""
-        if day >= self.first_day:
-            self.held_nanos -= held_nanos
-            self.spent_nanos += spent_nanos
+    def settle(self, change: "SpendingChange") -> None:
+        """Replace what a completion held by what it spent. A day before the window changes nothing."""
+        if change.day >= self.first_day:
+            self.held_nanos -= change.held_nanos + change.provider_held_nanos
+            self.spent_nanos += change.spent_nanos + change.provider_spent_nanos
 
 
 def read_window(key: ApiKey) -> SpendingWindow | None:
@@ -61,8 +61,8 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
         f"""
         SELECT json_build_array(
             counted.id, coalesce(sum(open_holds) FILTER (WHERE day >= yesterday), 0), limit_cents, first_day,
-            coalesce(sum(spent_nanos) FILTER (WHERE day >= first_day), 0),
-            coalesce(sum(held_nanos) FILTER (WHERE day >= first_day), 0))
+            coalesce(sum(spent_nanos + provider_spent_nanos) FILTER (WHERE day >= first_day), 0),
+            coalesce(sum(held_nanos + provider_held_nanos) FILTER (WHERE day >= first_day), 0))
         FROM (
             SELECT id, (statement_timestamp() AT TIME ZONE 'UTC')::date - 1 AS yesterday,
                 CASE WHEN raised_until > statement_timestamp() THEN raised_limit_cents ELSE spending_limit_cents END
@@ -144,14 +144,18 @@ class SpendingChange(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
     placed_nanos: int = 0  # of a day on which holds are resolved: what others that are placed add
     placed: int = 0  # how many
+    provider_held_nanos: int = 0  # what limits count beside what the account holds
+    provider_spent_nanos: int = 0
 
 
 def change_spending_statements(settled: Sequence[SpendingChange], reserved: Sequence[SpendingChange]) -> list[Statement]:
     """Change the days by the holds that were resolved, and by those that were placed. Each row is written once."""
     ended, begun = _sum_by_day(settled) if settled else {}, _sum_by_day(reserved) if reserved else {}
     for key in ended.keys() & begun.keys():
-        placed = begun.pop(key)
-        ended[key] = msgspec.structs.replace(ended[key], placed_nanos=placed.held_nanos, placed=placed.holds)
+        placed, before = begun.pop(key), ended[key]
+        freed_nanos = before.provider_held_nanos - placed.provider_held_nanos
+        more = {"placed_nanos": placed.held_nanos, "placed": placed.holds, "provider_held_nanos": freed_nanos}
+        ended[key] = msgspec.structs.replace(before, **more)
     both = ((_settle_spending_statement, ended), (_reserve_spending_statement, begun))
     return [build(list(changes.values())) for build, changes in both if changes]
 
@@ -161,10 +165,13 @@ def _reserve_spending_statement(changes: list[SpendingChange]) -> Statement:
     return Statement(
         """
         INSERT INTO keys_spendingday
-            (key_id, day, spent_nanos, held_nanos, open_holds, completions, prompt_tokens, completion_tokens)
-        SELECT key_id, day, 0, held_nanos, holds, 0, 0, 0
-        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, holds integer)
+            (key_id, day, spent_nanos, held_nanos, open_holds, completions, prompt_tokens, completion_tokens,
+            provider_held_nanos)
+        SELECT key_id, day, 0, held_nanos, holds, 0, 0, 0, provider_held_nanos
+        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, holds integer,
+            provider_held_nanos bigint)
         ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos,
+            provider_held_nanos = keys_spendingday.provider_held_nanos + EXCLUDED.provider_held_nanos,
             open_holds = keys_spendingday.open_holds + EXCLUDED.open_holds
         """,
         changes,
@@ -184,9 +191,12 @@ def _settle_spending_statement(changes: list[SpendingChange]) -> Statement:
             spent_nanos = keys_spendingday.spent_nanos + change.spent_nanos,
             completions = keys_spendingday.completions + change.completions,
             prompt_tokens = keys_spendingday.prompt_tokens + change.prompt_tokens,
-            completion_tokens = keys_spendingday.completion_tokens + change.completion_tokens
+            completion_tokens = keys_spendingday.completion_tokens + change.completion_tokens,
+            provider_held_nanos = keys_spendingday.provider_held_nanos - change.provider_held_nanos,
+            provider_spent_nanos = keys_spendingday.provider_spent_nanos + change.provider_spent_nanos
         FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, holds integer, spent_nanos bigint,
-            completions bigint, prompt_tokens bigint, completion_tokens bigint, placed_nanos bigint, placed integer)
+            completions bigint, prompt_tokens bigint, completion_tokens bigint, placed_nanos bigint, placed integer,
+            provider_held_nanos bigint, provider_spent_nanos bigint)
         WHERE keys_spendingday.key_id = change.key_id AND keys_spendingday.day = change.day
         """,
         changes,

@@ -79,11 +79,13 @@ def write() -> None:
             provider_id = coalesce(checkpoint.provider_id, completions_completion.provider_id),
             own_key_fee = CASE WHEN checkpoint.provider_id IS NULL THEN completions_completion.own_key_fee
                 ELSE checkpoint.own_key_fee END,
+            counts_price = CASE WHEN checkpoint.provider_id IS NULL THEN completions_completion.counts_price
+                ELSE checkpoint.counts_price END,
             attempts = checkpoint.attempts, checkpointed_at = statement_timestamp()
         FROM (
             SELECT relayed.*
             FROM json_to_recordset($1::json) AS relayed (id text, relayed_bytes bigint, model_id text, price_id bigint,
-                provider_id text, attempts smallint, own_key_fee integer)
+                provider_id text, attempts smallint, own_key_fee integer, counts_price boolean)
             JOIN completions_completion AS completion ON completion.id = relayed.id
             WHERE completion.settlement IS NULL ORDER BY completion.id FOR NO KEY UPDATE OF completion SKIP LOCKED
         ) AS checkpoint

@@ -6,7 +6,8 @@ correction is a completion of its own, which repeats the corrected one. It is ch
 the Idempotency-Key; an overcharge is credited in the same transaction.
 
 A correction counts on the day of its request, and asks for no limits: the request was admitted within them. It takes no more
-than the balance and the budget of its ``x-gateway-run`` have; the rest is the operator's loss.
+than the balance and the budget of its ``x-gateway-run`` have; the rest is the operator's loss. Of the provider's price it
+counts what is missing, within that budget, and takes nothing back of an estimate that was too high.
 """
 
 import logging
@@ -68,12 +69,12 @@ def correct(late: Resolution) -> int | Skipped | None:
 def _begin_and_commit(correction: "Correction") -> int | None:
     """Commit the correction. Return the nanodollars charged; None when another session locks the account, or was first."""
     try:
-        [held] = batch.commit_together([_Beginning(correction.completion, correction.payable_nanos)])
+        [begun] = batch.commit_together([_Beginning(correction.completion, correction.payable_nanos)])
     except IntegrityError as error:
         if _FOLLOWED_ONCE not in str(error):
             raise
         return None  # it was repeated or corrected meanwhile: the next try finds that
-    return _commit(correction) if isinstance(held, int) else None
+    return _commit(replace(correction, completion=begun)) if isinstance(begun, CompletionRecord) else None
 
 
 def _commit(correction: "Correction") -> int | None:
@@ -111,7 +112,9 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     others = [_find_correction(run, runs) or run for run in runs if run.pk != swept.pk]
     dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)
     overcharged_nanos = charged_nanos - sum(returned.values()) - dearest_nanos
-    usage = late.usage or Usage(0, 0)
+    usage, provider_nanos = late.usage or Usage(0, 0), None
+    if late.provider_nanos is not None:
+        provider_nanos = max(late.provider_nanos - (swept.provider_nanos or 0), 0)
     record = structs.replace(
         CompletionRecord.from_row(swept),
         id=f"chatcmpl-{identifiers.uuid7_hex()}",
@@ -121,6 +124,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
         images=swept.images if late.usage else 0,
         limit_nanos=None,
         limit_since=None,
+        provider_held_nanos=(provider_nanos or 0) if late.served_by.counts_price else 0,
         budgets=swept.budgets and dict.fromkeys(swept.budgets),  # it is not asked whether they suffice
     )
     return Correction(
@@ -132,6 +136,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
         reply_retention=late.reply_retention,
         unpaid_nanos=late.unpaid_nanos,
         response=late.response,
+        provider_nanos=provider_nanos,
         corrected_id=swept.pk,
         payable_nanos=max(cost_nanos - charged_nanos, 0),
         overcharges=_divided(overcharged_nanos, swept, [run for run in runs if run.pk not in returned]),
@@ -180,13 +185,12 @@ class _Beginning(Admission):
     completion: CompletionRecord
     payable_nanos: int
 
-    def apply(self, rows: LockedRows) -> int:
+    def apply(self, rows: LockedRows) -> CompletionRecord:
         amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
-        if run := rows.run_of(self.completion):
-            amount_nanos = min(amount_nanos, run.available_nanos)
-        rows.begin(structs.replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
-        rows.writes.runs_followed.append((self.completion.repeats or "", self.completion.id))
-        return amount_nanos
+        completion, amount_nanos = rows.within_run(structs.replace(self.completion, created_at=rows.now), amount_nanos)
+        rows.begin(completion, amount_nanos, _HOLD_LIFETIME, is_bounded=True)
+        rows.writes.runs_followed.append((completion.repeats or "", completion.id))
+        return completion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +212,8 @@ class Correction(Resolution):
     def replied_id(self) -> str:
         return self.corrected_id
 
-    def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
-        Resolution._add_writes(self, hold, account, rows)
+    def _add_writes(self, hold: Hold, spent: SpendingChange, account: Account, rows: LockedRows) -> None:
+        Resolution._add_writes(self, hold, spent, account, rows)
         if self.usage:
             rows.writes.entries_inserted[-1].metadata["corrects"] = self.corrected_id  # ``repeats`` may be a later run
         for completion_id, nanos in self.overcharges:

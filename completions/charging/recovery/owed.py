@@ -184,7 +184,7 @@ class Readmission(Admission):
             )
         if self.ended.reply_retention:
             self._require_unrepeated(rows)
-        usage = self.ended.usage
+        ended, usage = self.ended, self.ended.usage
         run = rows.run_of(self.completion)  # if it was forgotten, too, another request may have begun it since
         # No limit, because none was asked; and the tokens that it used, so that its settlement corrects nothing.
         completion = structs.replace(
@@ -196,8 +196,10 @@ class Readmission(Admission):
             run_budget_nanos=run.limit_nanos if run else self.completion.run_budget_nanos,
             budgets=self.completion.budgets and dict.fromkeys(self.completion.budgets),
             created_at=rows.now,
+            provider_held_nanos=(ended.provider_nanos or 0) if ended.served_by.counts_price else 0,
         )
-        rows.begin(completion, min(self.amount_nanos, run.available_nanos) if run else self.amount_nanos, _HOLD_LIFETIME)
+        completion, amount_nanos = rows.within_run(completion, self.amount_nanos)
+        rows.begin(completion, amount_nanos, _HOLD_LIFETIME)
         if self.idempotency_key:
             rows.store_idempotency_key(completion, self.idempotency_key)
         return completion

@@ -41,6 +41,7 @@ def dumps(resolution: Resolution) -> str:
         # A process of the former release reads none of these.
         **({"served_with": more} if (more := _served_with(resolution.served_by)) else {}),
         **({"idempotency_key": asdict(retention.key)} if retention and retention.key else {}),
+        **({} if resolution.provider_nanos is None else {"provider_nanos": resolution.provider_nanos}),
         **({"response": asdict(resolution.response)} if resolution.response else {}),
     }
     return json.dumps(record, default=str)
@@ -67,10 +68,12 @@ def load(path: Path, row: Completion | None) -> Resolution:
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
         unpaid_nanos = record.get("unpaid_nanos", 0)  # files of earlier releases do not have it
         response = ResponseRecord(**record["response"]) if record.get("response") else None
-        _require_whole_numbers(usage, cost_nanos, unpaid_nanos)
+        provider_nanos = record.get("provider_nanos")
+        _require_whole_numbers(usage, cost_nanos, unpaid_nanos, 0 if provider_nanos is None else provider_nanos)
     except (ValueError, LookupError, TypeError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
-    return Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos, response)
+    ended = completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos, response
+    return Resolution(*ended, provider_nanos)
 
 
 def _admitted(path: Path) -> CompletionRecord:
@@ -80,10 +83,10 @@ def _admitted(path: Path) -> CompletionRecord:
         raise Unreadable(f"it does not say what was admitted: {type(error).__name__}: {error}") from error
 
 
-def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: Any) -> None:
+def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, *amounts_nanos: Any) -> None:
     """A charge has a usage and a cost, a release has neither. Raises ValueError for anything else."""
-    if type(unpaid_nanos) is not int or unpaid_nanos < 0:
-        raise ValueError("unpaid_nanos is no whole number")
+    if not all(type(nanos) is int and nanos >= 0 for nanos in amounts_nanos):
+        raise ValueError("an amount is no whole number")
     if usage is None and cost_nanos is None:
         return
     numbers: list[Any] = [None]

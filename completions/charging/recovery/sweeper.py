@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 import gevent
@@ -83,6 +84,9 @@ def resolve(completion: Completion) -> bool:
         cost_nanos = completion.sheet.cost_nanos(usage, completion.images)
         retention = ReplyRetention(None, is_kept=False)
         resolution = Resolution(record, served_by, Completion.Settlement.RECOVERED, usage, cost_nanos, retention)
+        if completion.counts_price is not None:
+            provider_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
+            resolution = replace(resolution, provider_nanos=provider_nanos)
     charged_nanos: int | None = batch.commit(resolution)
     if charged_nanos is not None:
         owed.report(resolution, charged_nanos)
