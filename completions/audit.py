@@ -72,8 +72,8 @@ CHARGES = SharedQuery(
             - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
         CASE WHEN counts_price IS NULL OR state IS DISTINCT FROM 'SETTLED' THEN NULL
             WHEN settlement = 'corrected' AND coalesce(provider_nanos, 0) BETWEEN 0 AND {_LISTED} THEN provider_nanos
-            WHEN counts_price THEN least({_LISTED}, hold.amount_nanos + provider_held_nanos - settled_nanos)
-            ELSE {_LISTED} END AS provider_due_nanos, provider_nanos,
+            ELSE least({_LISTED}, CASE WHEN counts_price THEN hold.amount_nanos + provider_held_nanos - settled_nanos END)
+            END AS provider_due_nanos, provider_nanos,
         provider_id, attempts, failed_attempts, completion.held_nanos AS admitted_nanos,
         entry.id IS NOT NULL AND (
             metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',

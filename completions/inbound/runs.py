@@ -21,6 +21,7 @@ class ModelOfRun(Shape):
     model = Text("The model that answered.")
     requests = Count("Those that were admitted.")
     spent = Text(_DOLLARS)
+    provider_spent = Text(f"Of that, the price of providers whose own keys count it. {_DOLLARS}")
 
 
 class RunObject(Shape):
@@ -62,8 +63,10 @@ def _describe(run: Run) -> dict[str, Any]:
         "deadline": run.deadline and timestamps.iso_millis(run.deadline),
         **{name: dollars.format_plain(nanos) for name, nanos in amounts.items()},
         "requests": run.requests,
-        "models": [
-            {"model": each["model_id"], "requests": each["requests"], "spent": dollars.format_plain(each["cost_nanos"])}
-            for each in by_model(run)
-        ],
+        "models": [_describe_model(each) for each in by_model(run)],
     }
+
+
+def _describe_model(sums: dict[str, Any]) -> dict[str, Any]:
+    spent, counted = map(dollars.format_plain, (sums["cost_nanos"], sums["counted_nanos"]))
+    return {"model": sums["model_id"], "requests": sums["requests"], "spent": spent, "provider_spent": counted}

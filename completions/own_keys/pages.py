@@ -21,10 +21,8 @@ from completions.own_keys.check import Verdict
 from gateway_project.db import pool
 
 _SECRET = f"{NOT_SHOWN}key_secret"
-_FALLBACKS = [
-    ("", "The request fails"),
-    ("ours", "Our key serves it, at the full price"),
-]
+_FALLBACKS = [("", "The request fails"), ("ours", "Our key serves it, at the full price")]
+_COUNTS = [("", "Our fee alone"), ("price", "Our fee and the provider's price: what the model costs here")]
 
 
 def providers_for(account: Account) -> list[Provider]:
@@ -54,6 +52,7 @@ class OwnKeyForm(forms.Form):
         help_text="IDs of the models it serves, one per line. Leave empty for all models of the provider.",
     )
     fallback = forms.ChoiceField(label="If it fails", required=False, choices=_FALLBACKS, widget=forms.RadioSelect)
+    counts = forms.ChoiceField(label="Limits and budgets count", required=False, choices=_COUNTS, widget=forms.RadioSelect)
     unchecked = forms.BooleanField(label="Save it unchecked", required=False)
 
     def __init__(self, providers: list[Provider], stored: OwnKey | None, *args: Any, **kwargs: Any) -> None:
@@ -117,7 +116,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 @reauthenticates
 def add(request: HttpRequest, account: Account) -> HttpResponse:
     """Ask for a key. A POST without fields, of the list's button, asks for the password before the key is typed."""
-    return _form_page(request, account, OwnKeyForm(providers_for(account), None, _typed(request), initial={"fallback": ""}))
+    return _form_page(request, account, OwnKeyForm(providers_for(account), None, _typed(request)))
 
 
 @sensitive_post_parameters(_SECRET)
@@ -126,6 +125,7 @@ def add(request: HttpRequest, account: Account) -> HttpResponse:
 def change(request: HttpRequest, account: Account, key_id: UUID) -> HttpResponse:
     key = get_object_or_404(_keys(account), pk=key_id)
     initial = {"models": "\n".join(key.model_ids), "fallback": "ours" if key.falls_back else ""}
+    initial["counts"] = "price" if key.counts_price else ""
     return _form_page(request, account, OwnKeyForm([], key, _typed(request), initial=initial))
 
 
@@ -133,6 +133,7 @@ def _form_page(request: HttpRequest, account: Account, form: OwnKeyForm) -> Http
     if form.is_bound and form.is_valid() and (words := form.checked(request, account)) is not None:
         given, provider = form.cleaned_data, form.chosen_provider
         chosen = {"model_ids": given["model_ids"], "falls_back": given["fallback"] == "ours", "check_words": words}
+        chosen["counts_price"] = given["counts"] == "price"
         acts.save(request, account, provider, given[_SECRET], chosen)
         messages.success(request, f"The key of {provider} is saved. {words}" if given[_SECRET] else "Saved.")
         return redirect("provider-keys")

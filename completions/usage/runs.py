@@ -10,10 +10,15 @@ from keys.models import Run
 
 
 def by_model(run: Run) -> QuerySet[Any, Any]:
-    """Return ``requests`` without corrections, ``tokens`` and ``cost_nanos`` by ``model_id``, the largest cost first."""
+    """Return ``requests`` without corrections, ``tokens`` and ``cost_nanos`` by ``model_id``, the largest cost first.
+
+    As on the run, the cost has in it what providers bill for own keys, where budgets count that: ``counted_nanos``.
+    """
     completions = Completion.objects.filter(key=run.key_id, run=run.name).values("model_id").order_by()
+    nothing = Value(0, output_field=BigIntegerField())
     return completions.annotate(
         requests=Count("pk", filter=~Q(settlement=Completion.Settlement.CORRECTED)),
         tokens=Sum(Coalesce(F("prompt_tokens"), 0) + Coalesce(F("completion_tokens"), 0)),
-        cost_nanos=Coalesce(Sum("cost_nanos"), Value(0, output_field=BigIntegerField())),
+        counted_nanos=Coalesce(Sum("provider_nanos", filter=Q(counts_price=True)), nothing),
+        cost_nanos=Coalesce(Sum("cost_nanos"), nothing) + F("counted_nanos"),
     ).order_by("-cost_nanos", "model_id")

@@ -258,6 +258,14 @@ def count_on_a_budget_of_nobody(key: ApiKey) -> None:
     completions("charged", budgets={"none": None})
 
 
+def say_a_price_of_no_own_key(key: ApiKey) -> None:
+    completions("charged", provider_nanos=1)
+
+
+def hold_less_of_a_providers_price_than_nothing(key: ApiKey) -> None:
+    days(provider_held_nanos=-1)
+
+
 BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (forget_the_type_of_a_limit, {"limits_are_whole"}),
     (have_a_period_without_a_limit, {"limits_are_whole"}),
@@ -274,6 +282,8 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (end_otherwise_than_the_hold, {"completions_end_as_their_holds_do"}),
     (end_while_the_hold_is_open, {"completions_end_as_their_holds_do"}),
     (cost_otherwise_than_settled, {"completions_end_as_their_holds_do", "completions_cost_their_tokens"}),
+    (say_a_price_of_no_own_key, {"providers_prices_are_those_of_their_tokens"}),
+    (hold_less_of_a_providers_price_than_nothing, {"a_day_is_never_negative", "days_are_the_sum_of_their_completions"}),
     (be_booked_as_another_model, {"completions_are_booked_as_used"}),
     (be_booked_as_another_keys, {"completions_are_booked_as_used"}),
     (cost_other_tokens, {"completions_cost_their_tokens"}),

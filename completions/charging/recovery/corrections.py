@@ -112,9 +112,8 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     others = [_find_correction(run, runs) or run for run in runs if run.pk != swept.pk]
     dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)
     overcharged_nanos = charged_nanos - sum(returned.values()) - dearest_nanos
-    usage, provider_nanos = late.usage or Usage(0, 0), None
-    if late.provider_nanos is not None:
-        provider_nanos = max(late.provider_nanos - (swept.provider_nanos or 0), 0)
+    provider_nanos = None if late.provider_nanos is None else max(late.provider_nanos - (swept.provider_nanos or 0), 0)
+    usage = late.usage or Usage(0, 0)
     record = structs.replace(
         CompletionRecord.from_row(swept),
         id=f"chatcmpl-{identifiers.uuid7_hex()}",

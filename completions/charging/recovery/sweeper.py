@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from uuid import UUID
 
 import gevent
@@ -81,12 +80,11 @@ def resolve(completion: Completion) -> bool:
     if completion.relayed_bytes:
         tokens = estimates.estimate_tokens(completion.relayed_bytes)
         usage = Usage(completion.prompt_estimate, tokens, tier=completion.service_tier or "")
-        cost_nanos = completion.sheet.cost_nanos(usage, completion.images)
-        retention = ReplyRetention(None, is_kept=False)
-        resolution = Resolution(record, served_by, Completion.Settlement.RECOVERED, usage, cost_nanos, retention)
+        cost_nanos, provider_nanos = completion.sheet.cost_nanos(usage, completion.images), None
         if completion.counts_price is not None:
             provider_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
-            resolution = replace(resolution, provider_nanos=provider_nanos)
+        ended = record, served_by, Completion.Settlement.RECOVERED, usage, cost_nanos, ReplyRetention(None, is_kept=False)
+        resolution = Resolution(*ended, provider_nanos=provider_nanos)
     charged_nanos: int | None = batch.commit(resolution)
     if charged_nanos is not None:
         owed.report(resolution, charged_nanos)

@@ -69,6 +69,7 @@ def _usage(completion: Completion) -> dict[str, Any]:
         },
         "web_searches": completion.web_searches or 0,
         "cost": dollars.json_number(completion.cost_nanos or 0),
+        "cost_details": {"upstream_inference_cost": dollars.json_number(completion.provider_nanos)},
     }
 
 

@@ -417,6 +417,11 @@ class ChargedPromptTokensDetails(PromptTokensDetails):
     cache_write_1h_tokens = Count("Of these, those that it keeps for an hour.")
 
 
+_BILLED = "What the model costs here, as the provider's price of an own key. null: ours served."
+_upstream = SchemaField(_EXACT_DOLLARS_NUMBER, _BILLED, allow_null=True)
+CostDetails = fields.shape("CostDetails", upstream_inference_cost=_upstream)
+
+
 class ChargedUsage(Shape):
     prompt_tokens = Count("Tokens of the prompt.")
     completion_tokens = Count("Tokens that were generated.")
@@ -424,6 +429,7 @@ class ChargedUsage(Shape):
     prompt_tokens_details = ChargedPromptTokensDetails(help_text="How many of the prompt's tokens a cache had to do with.")
     web_searches = Count("Searches of the web by the provider.")
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What was charged, in US dollars, exactly.")
+    cost_details = CostDetails(help_text="What the provider bills beside.")
 
 
 class CompletionTimings(Shape):

@@ -10,7 +10,7 @@ NOT_KEPT = (
     *("app_id", "cache_discount", "cancelled", "finish_reason", "http_referer", "moderation_latency", "native_finish_reason"),
     *("native_tokens_completion_images", "native_tokens_reasoning", "num_fetches", "num_input_audio_prompt"),
     *("num_media_completion", "num_search_results", "preset_id", "response_cache_source_id", "router", "service_tier"),
-    *("session_id", "upstream_inference_cost", "user_agent", "web_search_engine", "workspace_id"),
+    *("session_id", "user_agent", "web_search_engine", "workspace_id"),
 )
 # Of a key: about what the gateway does not have.
 NO_FLAGS = ("is_management_key", "is_provisioning_key", "include_byok_in_limit")
@@ -78,7 +78,8 @@ class GenerationData(Shape):
     data_region = Text("What the route promised, where something was demanded about data, or global.")
     origin = Text("Empty: it is not kept.", allow_blank=True)
     external_user = Text("As its request said: user, or else safety_identifier.", allow_null=True)
-    is_byok = Flag("false")
+    is_byok = Flag("Whether the account's own key was asked last.")
+    upstream_inference_cost = SchemaField(_DOLLARS, "Its provider's price: what the model costs here.", allow_null=True)
     streamed = Flag("Whether the reply was a stream.")
     latency = Count("Milliseconds to the first text of a stream, or to the whole reply.", allow_null=True)
     generation_time = Count("Milliseconds from the first text to the last, or of the whole reply.", allow_null=True)

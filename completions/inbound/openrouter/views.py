@@ -116,7 +116,8 @@ def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
             "data_region": (found.data_promised or {}).get("region") or "global",
             "origin": "",
             "external_user": found.end_user,
-            "is_byok": False,
+            "is_byok": found.own_key_fee is not None,
+            "upstream_inference_cost": dollars.json_number(found.provider_nanos),
             "streamed": found.is_stream,
             # In milliseconds: until the reply began, where that is known, and how long it took to generate.
             "latency": total_ms if found.first_token_ms is None else found.first_token_ms,

@@ -14,6 +14,7 @@ from completions.relay import attempts, circuit_breaker, route_health
 from keys.models import SpendingDay
 from tests import factories
 from tests.chat import everything_written
+from tests.completions.own_key_rows import OURS, OWN, THEIRS, add_own_key
 from tests.completions.routes import add
 from tests.completions.rows import MESSAGES, abandon, ask, ask_streamed, assert_charged, begin, events, text
 from tests.conftest import client_for
@@ -21,17 +22,6 @@ from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import KEY, KEY_ENV, refusal, streamed
 
 pytestmark = pytest.mark.usefixtures("large")
-
-OWN = "own-secret-0123456789-of-alice"
-OURS, THEIRS = f"Bearer {KEY}", f"Bearer {OWN}"
-
-
-def add_own_key(account, secret=OWN, provider="scripted", **fields):
-    key = OwnKey(account=account, provider_id=provider, **fields)
-    key.seal(secret)
-    key.save()
-    Account.objects.filter(pk=account.pk).update(has_own_keys=True)
-    return key
 
 
 def shown(upstream):

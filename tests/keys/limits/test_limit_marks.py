@@ -9,7 +9,7 @@ from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 from keys import lifecycle
 from keys.limits import limit_marks, spending
-from keys.limits.spending import SpendingWindow
+from keys.limits.spending import SpendingChange, SpendingWindow
 from keys.models import SpendingDay
 from keys.spending_limit import SpendingLimit
 from tests import chat, factories
@@ -33,7 +33,7 @@ def window_of(limit_cents, spent_nanos):
 
 def settle(key, window, nanos, day=DAY):
     before, told = window.spent_nanos, set(AccountAlert.objects.all())
-    window.settle(day, held_nanos=0, spent_nanos=nanos)
+    window.settle(SpendingChange(key.pk, day, 0, spent_nanos=nanos))
     if passed := limit_marks.find_passed(key, window, before):
         pipelined_transaction.execute(Statement(limit_marks.TELL_KEYS, passed))
     return sorted((each.data["percent"], each.kind) for each in set(AccountAlert.objects.all()) - told)

@@ -206,9 +206,9 @@ def test_a_completion_of_an_earlier_window_does_not_change_this_one(key):
     lifecycle.set_spending_limit(key, SpendingLimit(63, "RECURRING", "WEEKLY"))
     window = spending.read_window(key)
     before = (window.spent_nanos, window.held_nanos)
-    window.settle(date(2026, 11, 15), held_nanos=5, spent_nanos=3)  # on Sunday
+    window.settle(SpendingChange(key.pk, date(2026, 11, 15), 5, spent_nanos=3))  # on Sunday
     assert (window.spent_nanos, window.held_nanos) == before
-    window.settle(date(2026, 11, 16), held_nanos=5, spent_nanos=3)
+    window.settle(SpendingChange(key.pk, date(2026, 11, 16), 5, spent_nanos=3))
     assert (window.spent_nanos, window.held_nanos) == (before[0] + 3, before[1] - 5)
 
 
