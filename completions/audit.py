@@ -98,8 +98,7 @@ CHARGES = SharedQuery(
     Reach.DAYS,
 )
 
-# What counts of the provider's price on limits and budgets, once a completion has ended.
-_PROVIDER_SPENT = "coalesce(counts_price::int * provider_nanos, 0)"
+_PROVIDER_SPENT = "coalesce(counts_price::int * provider_nanos, 0)"  # on limits and budgets, once it has ended
 # A completion takes this from its run, or a monthly budget.
 _TAKEN = f"""CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos
     ELSE coalesce(settled_nanos, 0) - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT} END"""

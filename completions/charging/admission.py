@@ -65,7 +65,7 @@ class AdmittedOffer(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What limits and budgets hold in what they count, the provider's price too, and the tokens of each choice that it pays."""
+    """The hold of limits and budgets, which count the provider's price too, and the tokens of each choice that it pays for."""
 
     max_tokens: int
     nanos: int
@@ -263,10 +263,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         return _available_nanos(rows.accounts[self.account_id], rows.windows[self.key_id], _stopping(*self._budgets(rows)))
 
     def _count(self, offers: Sequence[Offer], window: SpendingWindow | None, shared: Sequence[SharedBudget]) -> "Counted":
-        """Return what limits and budgets hold, and pay for, in what they count. Raises the refusal of one that has too little.
-
-        A repetition counts in full: the provider bills it again.
-        """
+        """Return the hold of limits and budgets, a repetition's in full, because the provider bills it again. Or refuse."""
         unasked = Account(balance_nanos=money.NANOS_MAX)  # the account pays the charge alone
         first, *fallbacks = map(own_keys.counted, offers)
         counted = structs.replace(self, offers=(first,), _needs_nanos={})

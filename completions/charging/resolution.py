@@ -141,9 +141,8 @@ class Resolution(Ending):
         return self.settlement == Completion.Settlement.RECOVERED or self.completion.repeats is not None
 
     def _spending_change(self, hold: Hold) -> SpendingChange:
-        """Return the change of the key's day. Of the provider's price no more counts than was held, so every limit is kept."""
         usage, counted_nanos, provider_held_nanos = self.usage or _NO_USAGE, 0, self.completion.provider_held_nanos
-        if self.provider_nanos and self.served_by.counts_price:
+        if self.provider_nanos and self.served_by.counts_price:  # no more than was held, so that every limit is kept
             counted_nanos = min(self.provider_nanos, hold.amount_nanos + provider_held_nanos - (hold.settled_nanos or 0))
         return SpendingChange(
             self.key_id,

@@ -46,7 +46,8 @@ class Migration(migrations.Migration):
             "completion",
             "provider_nanos",
             models.BigIntegerField(
-                help_text="The provider's price, where an own key served. Where it counts, no more than was held.", null=True
+                help_text="The price without the share, where an own key served. Where it counts, no more than was held.",
+                null=True,
             ),
         ),
         migrations.AddField(

@@ -60,12 +60,11 @@ class Completion(OwnedModel):
     own_key_fee = models.IntegerField(
         null=True, help_text="What is charged of the price, in basis points, for the account's own key. Empty: ours serves."
     )
-    # The provider's price is what the model costs here without the share: the provider alone knows what it bills.
     provider_held_nanos = models.BigIntegerField(
         default=0, db_default=0, help_text="What limits and budgets held for the provider's price, beside the hold."
     )
     provider_nanos = models.BigIntegerField(
-        null=True, help_text="The provider's price, where an own key served. Where it counts, no more than was held."
+        null=True, help_text="The price without the share, where an own key served. Where it counts, no more than was held."
     )
     counts_price = models.BooleanField(
         null=True, help_text="Whether limits and budgets count the provider's price. Empty: ours serves."

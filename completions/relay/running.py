@@ -88,7 +88,6 @@ class Running:
 
     @property
     def freed_nanos(self) -> int:
-        """What its run and budgets have left again of what they held for it, once it is settled."""
         if self.charged_nanos is None:
             return 0
         freed_nanos = self.admitted.held_nanos + self.admitted.completion.provider_held_nanos - self.charged_nanos

@@ -10,10 +10,7 @@ from keys.models import Run
 
 
 def by_model(run: Run) -> QuerySet[Any, Any]:
-    """Return ``requests`` without corrections, ``tokens`` and ``cost_nanos`` by ``model_id``, the largest cost first.
-
-    As on the run, the cost has in it what providers bill for own keys, where budgets count that: ``counted_nanos``.
-    """
+    """Return ``requests`` without corrections, ``tokens``, ``cost_nanos`` with its part ``counted_nanos``, the largest first."""
     completions = Completion.objects.filter(key=run.key_id, run=run.name).values("model_id").order_by()
     nothing = Value(0, output_field=BigIntegerField())
     return completions.annotate(

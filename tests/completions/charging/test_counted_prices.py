@@ -1,5 +1,6 @@
 """Limits and budgets count the price of an own key's provider, where the owner chose that; the account is charged the fee."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -282,14 +283,14 @@ def test_a_file_whose_price_is_no_whole_number_is_not_read(api, alice, own, upst
     late = late_resolution(api, upstream, monkeypatch)
     outbox.store(late, IntegrityError("lost"))
     [path] = outbox.waiting_files()
-    path.write_text(path.read_text().replace(f'"provider_nanos": {PRICE}', f'"provider_nanos": {record.json.dumps(nanos)}'))
+    path.write_text(path.read_text().replace(f'"provider_nanos": {PRICE}', f'"provider_nanos": {json.dumps(nanos)}'))
     with pytest.raises(record.Unreadable, match="an amount is no whole number"):
         record.load(path, done())
 
 
 def test_a_forgotten_admission_counts_the_price_within_its_run(api, alice, own, upstream, monkeypatch, settings, tmp_path):
     settings.OUTBOX_DIR = tmp_path / "outbox"
-    late = forget(lambda: late_resolution(api, upstream, monkeypatch))
+    late: Any = forget(lambda: late_resolution(api, upstream, monkeypatch))
     outbox.store_forgotten(late, AdmissionLost("lost"))
     assert drains.drain() == {Outcome.RESOLVED: 1}
     assert (day_sums(), Run.objects.get().spent_nanos) == ((FEE, PRICE, 0, 0), FEE + PRICE)

@@ -63,6 +63,7 @@ def test_a_whole_reply_can_be_looked_up_as_soon_as_it_is_there(api, alice, large
             "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0},
             "web_searches": 0,
             "cost": Decimal("0.000057"),
+            "cost_details": {"upstream_inference_cost": None},
         },
         "max_cost": Decimal(reply["x-gateway-max-cost"]),
         "repeats": None,
