@@ -359,7 +359,7 @@ mutant(
 mutant(
     "a_batch_forgets_what_a_key_held",
     "Each admission of a batch sees the spending from before the batch.",
-    code("completions.charging.batch:LockedRows.begin", "window.held_nanos += amount_nanos", "pass"),
+    code("completions.charging.batch:LockedRows.begin", "window.held_nanos += amount_nanos + provider_nanos", "pass"),
     f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_money_covers[limit]",
 )
 mutant(
@@ -863,6 +863,7 @@ MESSAGE_FIELDS = "completions/inbound/messages/test_request.py"
 RESPONSE_FIELDS = "completions/inbound/responses/test_request.py"
 REPLIES = "completions/relay/test_reply_format.py"
 OWN_KEYS = "completions/relay/test_own_keys.py"
+COUNTED_PRICES = "completions/charging/test_counted_prices.py"
 
 mutant(
     "floats",
@@ -912,6 +913,47 @@ mutant(
     "Where an own key fails, ours serves at the full price, although the owner did not allow it.",
     code("completions.charging.own_keys:divided", "        if may_pay:", "        if True:"),
     f"{OWN_KEYS}::test_a_refused_own_key_fails_the_request_and_ours_is_not_asked",
+    dangerous=True,
+)
+mutant(
+    "a_limit_counts_no_price_of_a_provider",
+    "A spending limit asks for the fee alone, although the owner chose that it counts the provider's price.",
+    code("completions.charging.own_keys:counted", "money.WHOLE + offer.own_key_fee", "offer.own_key_fee"),
+    f"{COUNTED_PRICES}::test_a_limit_is_refused_by_fee_and_price_to_the_token_and_a_change_holds_from_the_next_request_on",
+    dangerous=True,
+)
+mutant(
+    "a_providers_price_counts_beyond_its_hold",
+    "More of a provider's price counts than was held, and a run exceeds its budget.",
+    code(
+        "completions.charging.resolution:Resolution._spending_change",
+        "min(self.provider_nanos, hold.amount_nanos + provider_held_nanos - (hold.settled_nanos or 0))",
+        "self.provider_nanos",
+    ),
+    f"{COUNTED_PRICES}::test_of_a_price_above_its_hold_no_more_counts_than_was_held",
+    dangerous=True,
+)
+mutant(
+    "a_fallback_counts_more_than_was_asked_for",
+    "A fallback is admitted though limits do not pay for its provider's price.",
+    code("completions.charging.admission:_admitted_offers", "    if counted:", "    if False:"),
+    f"{COUNTED_PRICES}::test_a_fallback_is_admitted_only_where_the_limit_pays_for_its_price",
+)
+mutant(
+    "a_correction_counts_a_price_twice",
+    "A correction counts the whole price of a provider, of which the sweeper's estimate has counted a part.",
+    code("completions.charging.recovery.corrections:_correction", "- (swept.provider_nanos or 0)", "- 0"),
+    f"{COUNTED_PRICES}::test_a_late_settlement_counts_what_is_missing_and_takes_nothing_back",
+)
+mutant(
+    "a_correction_exceeds_its_run_with_a_providers_price",
+    "A completion that is admitted unasked holds a provider's price beyond the budget of its run.",
+    code(
+        "completions.charging.batch:LockedRows.within_run",
+        "min(completion.provider_held_nanos, run.available_nanos - amount_nanos)",
+        "completion.provider_held_nanos",
+    ),
+    f"{COUNTED_PRICES}::test_a_correction_counts_no_more_than_its_run_has_left",
     dangerous=True,
 )
 mutant(

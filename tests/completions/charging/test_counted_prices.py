@@ -28,7 +28,7 @@ from tests.completions.own_key_rows import THEIRS, add_own_key
 from tests.completions.rows import abandon, ask, ask_streamed, begin, events, text
 from tests.conftest import client_for
 from tests.ledger_audit import assert_ledger_is_consistent
-from tests.upstream import KEY_ENV, refusal, streamed
+from tests.upstream import KEY_ENV, refusal, streamed, whole
 
 pytestmark = pytest.mark.usefixtures("large")
 
@@ -264,6 +264,32 @@ def test_a_late_settlement_counts_what_is_missing_and_takes_nothing_back(
     assert (run.spent_nanos, run.held_nanos) == (FEE + counted_nanos, 0)
     correction = Completion.objects.get(settlement="corrected")
     assert correction.provider_nanos == counted_nanos - estimated_nanos
+    assert_ledger_is_consistent()
+
+
+def test_a_correction_counts_no_more_than_its_run_has_left(api, own, upstream, monkeypatch, settings, tmp_path):
+    settings.OUTBOX_DIR = tmp_path / "outbox"
+    outbox.store(late_resolution(api, upstream, monkeypatch), IntegrityError("lost"))
+    assert sweep(0)
+    left_nanos = FEE + 1_000
+    Run.objects.update(budget_nanos=left_nanos)
+    Completion.objects.update(run_budget_nanos=left_nanos)
+    assert drains.drain() == {Outcome.RESOLVED: 1}
+    run, correction = Run.objects.get(), Completion.objects.get(settlement="corrected")
+    assert (run.spent_nanos, run.held_nanos) == (left_nanos, 0)
+    assert (correction.cost_nanos, correction.provider_nanos, day_sums()) == (FEE, 1_000, (FEE, 1_000, 0, 0))
+    assert_ledger_is_consistent()
+
+
+def test_of_a_price_above_its_hold_no_more_counts_than_was_held(api, own, upstream):
+    """A provider that ignores max_tokens bills more than was held."""
+    upstream.will(whole(usage={"prompt_tokens": 9, "completion_tokens": 400, "total_tokens": 409}))
+    run = {"x-gateway-run": "small", "x-gateway-run-budget": "0.002"}
+    assert post(api, run, max_tokens=100).status_code == 200
+    ended, run_row = done(), Run.objects.get()
+    counted_nanos = ended.held_nanos + ended.provider_held_nanos
+    assert ended.price.sheet.cost_nanos(ended.usage) > counted_nanos
+    assert ended.cost_nanos + ended.provider_nanos == run_row.spent_nanos == counted_nanos <= run_row.budget_nanos
     assert_ledger_is_consistent()
 
 

@@ -1,5 +1,6 @@
 """The page of own provider keys: each is checked before it is saved, changed and removed by owners, and never shown again."""
 
+import html
 import json
 import re
 
@@ -41,6 +42,11 @@ def lists_models(upstream):
 
 def opened(key):
     return key.read_secret(key.provider.base_url)
+
+
+def exported(account):
+    [exported] = own_tables.readers()["own_keys"](account)
+    return exported
 
 
 def add(client, **fields):
@@ -106,6 +112,32 @@ def test_a_key_is_changed_without_being_typed_again_and_replaced(owner, upstream
     owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "another-secret-abcd", "models": "", "fallback": ""})
     key.refresh_from_db()
     assert (opened(key), key.hint, key.falls_back) == ("another-secret-abcd", "abcd", False)
+
+
+def test_an_owner_chooses_what_limits_and_budgets_count(owner, alice, upstream):  # noqa: F811
+    lists_models(upstream)
+    add(owner)
+    key = OwnKey.objects.get()
+    assert (key.counts_price, exported(alice)["countsPrice"]) == (False, False)
+    assert "Limits and budgets count Our fee alone" in words(owner.get(PAGE))
+    owner.post(f"{PAGE}{key.pk}/", {"own_key_secret": "", "models": "", "fallback": "", "counts": "price"})
+    key.refresh_from_db()
+    assert (key.counts_price, exported(alice)["countsPrice"]) == (True, True)
+    assert "Limits and budgets count Our fee and the provider's price" in html.unescape(words(owner.get(PAGE)))
+    told = Activity.objects.latest("pk")
+    assert (told.before["countsPrice"], told.after["countsPrice"]) == (False, True)
+    form = owner.get(f"{PAGE}{key.pk}/").content.decode()
+    assert re.search(r'name="counts" value="price"[^>]*checked', form)
+    assert "Our fee and the provider's price: what the model costs here" in html.unescape(form)
+
+
+def test_the_page_of_a_request_tells_the_providers_price_and_whether_it_counts(owner, upstream, api):  # noqa: F811
+    lists_models(upstream)
+    add(owner, counts="price")
+    upstream.will_for(f"Bearer {SECRET}", whole())
+    ask(api)
+    page = html.unescape(words(owner.get(f"/dashboard/requests/{Completion.objects.get().pk}/")))
+    assert "Provider's price $0.000057, counts on limits and budgets" in page
 
 
 @pytest.mark.parametrize(
@@ -182,9 +214,8 @@ def test_no_owner_reaches_the_key_of_another_account(owner, charlie):  # noqa: F
 def test_an_export_and_the_erasure_know_own_keys(owner, alice, upstream):  # noqa: F811
     lists_models(upstream)
     add(owner)
-    [exported] = own_tables.readers()["own_keys"](alice)
-    assert (exported["provider"], exported["endsWith"]) == ("scripted", "wxyz")
-    assert SECRET not in json.dumps(exported)
+    assert (exported(alice)["provider"], exported(alice)["endsWith"]) == ("scripted", "wxyz")
+    assert SECRET not in json.dumps(exported(alice))
     own_tables.delete_rows(alice)
     assert not OwnKey.objects.exists()
 
