@@ -377,13 +377,21 @@ mutant(
 mutant(
     "a_batch_forgets_what_was_given_back",
     "An admission does not see what a settlement of its batch frees of the spending limit.",
-    code("keys.limits.spending:SpendingWindow.settle", "self.held_nanos -= held_nanos", "pass"),
+    code(
+        "keys.limits.spending:SpendingWindow.settle",
+        "self.held_nanos -= change.held_nanos + change.provider_held_nanos",
+        "pass",
+    ),
     f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[limit]",
 )
 mutant(
     "a_batch_forgets_what_was_spent",
     "An admission does not see what a settlement of its batch spent of the spending limit.",
-    code("keys.limits.spending:SpendingWindow.settle", "self.spent_nanos += spent_nanos", "pass"),
+    code(
+        "keys.limits.spending:SpendingWindow.settle",
+        "self.spent_nanos += change.spent_nanos + change.provider_spent_nanos",
+        "pass",
+    ),
     f"{BATCH}::test_an_admission_cannot_hold_what_a_settlement_of_its_batch_spent[limit]",
 )
 mutant(
@@ -1392,7 +1400,7 @@ mutant(
 mutant(
     "a_batch_does_not_read_what_a_key_holds",
     "What running requests hold is not counted against the spending limit of a request that comes later.",
-    code("keys.limits.spending:select_spending_statement", "sum(held_nanos)", "sum(0)"),
+    code("keys.limits.spending:select_spending_statement", "sum(held_nanos + provider_held_nanos)", "sum(0)"),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
 )
 mutant(
