@@ -41,6 +41,7 @@ class CompletionAdmin(NewestFirstAdmin):
         *("prompt_estimate", "counted_tokens", "held_nanos", "relayed_bytes", "checkpointed_at"),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "images", "completion_tokens"),
         *("web_searches", "other_counts", "cost_nanos", "repeats", "charged_before_nanos"),
+        *("own_key_fee", "counts_price", "provider_nanos", "provider_held_nanos"),
         *("first_token_ms", "streamed_ms", "spending_day", "created_at", "finished_at"),
     )
 

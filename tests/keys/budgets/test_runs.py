@@ -204,7 +204,7 @@ def test_the_run_can_be_read_by_its_key_alone(alice, echo_model):
         "held": "0.00",
         "left": plain(2_500_000_000 - COST),
         "requests": 1,
-        "models": [{"model": "demo/echo", "requests": 1, "spent": plain(COST)}],
+        "models": [{"model": "demo/echo", "requests": 1, "spent": plain(COST), "provider_spent": "0.00"}],
     }
     for path in ("/v1/runs/other", "/v1/runs/a%00b"):
         chat.assert_error(client.get(path), 404, "invalid_request_error")
