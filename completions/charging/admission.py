@@ -65,10 +65,8 @@ class AdmittedOffer(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """The hold of limits and budgets, which count the provider's price too, and the tokens of each choice that it pays for."""
-
-    max_tokens: int
-    nanos: int
+    max_tokens: int  # of each choice
+    nanos: int  # that limits and budgets hold, which count the provider's price too
 
 
 class Admitted(msgspec.Struct, frozen=True):

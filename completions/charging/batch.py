@@ -229,8 +229,7 @@ class LockedRows(msgspec.Struct):
         self.writes.budgets_changed.append(change)
 
     def within_run(self, completion: CompletionRecord, amount_nanos: int) -> tuple[CompletionRecord, int]:
-        """Return a completion that is admitted unasked, and its hold, with no more than its run has left: first the charge."""
-        if run := self.run_of(completion):
+        if run := self.run_of(completion):  # it is not asked: no more than it has left, first for the charge
             amount_nanos = min(amount_nanos, run.available_nanos)
             provider_nanos = min(completion.provider_held_nanos, run.available_nanos - amount_nanos)
             completion = msgspec.structs.replace(completion, provider_held_nanos=provider_nanos)
