@@ -35,14 +35,13 @@ _LOSSES = f"""
     FROM ({margins.statement("day >= (now() AT TIME ZONE 'UTC')::date - 1")}) AS margins WHERE cost_nanos > priced_nanos
     GROUP BY model_id, provider_id
 """  # noqa: S608  of this code
-_BILL_DAYS = 30
 
 
 def _bills(figure: str) -> str:
     """SQL for a figure of the comparisons of the last days, by provider. Early ones are compared again."""
     return f"""
     SELECT provider_id, {figure} FROM completions_billcomparison
-    WHERE day > (now() AT TIME ZONE 'UTC')::date - {_BILL_DAYS} AND finding <> 'early' GROUP BY provider_id
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - 30 AND finding <> 'early' GROUP BY provider_id
 """  # noqa: S608  of this code
 
 

@@ -81,8 +81,6 @@ _Seconds = Annotated[int, _between_1_and(7_200)]
 _Count = Annotated[int, _between_1_and(_INTEGER_MAX)]
 _SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
 _PriceNanos = Annotated[int, pydantic.PlainValidator(_price_nanos)]
-
-
 _Days = Annotated[int, _rule(lambda days: 0 <= days <= 36_500, "{} is not between 0 and 36500")]
 _PromisedRegion = Annotated[
     str, _rule(re.compile(f"{REGION}|global").fullmatch, "{!r} is neither two lower-case letters, such as eu or us, nor global")

@@ -16,7 +16,6 @@ from completions.chat import Promise
 from completions.models import Completion
 from completions.pricing.rates import CostPart
 from gateway_project.text import dollars, timestamps
-from gateway_project.text.dollars import Amount
 
 _Settlement = Completion.Settlement
 
@@ -82,13 +81,6 @@ _OWN_KEY_FAILURES: dict[int | None, str] = {
 
 
 @dataclass(frozen=True)
-class Attempt:
-    provider: str
-    status: int | None
-    words: str
-
-
-@dataclass(frozen=True)
 class Charge:
     """The charge of a completion. Its ``parts`` add up to ``listed_nanos``, rounded up once: the price, which is charged as
     ``computed_nanos``, of which an own key leaves the fee.
@@ -107,29 +99,21 @@ class Charge:
     returned_nanos: int | None
 
 
-@dataclass(frozen=True)
-class ShownCharge:
-    """The amounts of a charge on a page, with one number of decimals: they add up as they are shown."""
+def show_charge(charge: Charge) -> dict[str, Any]:
+    """Return the amounts of a charge on a page, with one number of decimals: they add up as they are shown.
 
-    parts: list[tuple[CostPart, Amount]]
-    listed: Amount
-    computed: Amount
-    charged_before: Amount
-    beyond_hold: Amount
-    charged: Amount
-
-
-def show_charge(charge: Charge) -> ShownCharge:
-    """Round the amounts of a charge. The exact amount of a part is the one before the rounding of all."""
+    The exact amount of a part is the one before the rounding of all.
+    """
     part_nanos = dollars.apportion([part.unrounded for part in charge.parts], money.TOKENS_PER_PRICE, charge.listed_nanos)
     taken_nanos = [charge.charged_before_nanos, charge.beyond_hold_nanos, charge.cost_nanos]
     decimals = dollars.decimals([*part_nanos, *taken_nanos, charge.listed_nanos, charge.computed_nanos])
     parts = [
-        (part, Amount(amount.shown, dollars.format_unrounded_usd(part.unrounded)))
+        (part, dollars.Amount(amount.shown, dollars.format_unrounded_usd(part.unrounded)))
         for part, amount in zip(charge.parts, dollars.show_parts(part_nanos, decimals), strict=True)
     ]
-    sums = [dollars.show(nanos, decimals) for nanos in (charge.listed_nanos, charge.computed_nanos)]
-    return ShownCharge(parts, *sums, *dollars.show_parts(taken_nanos, decimals))
+    sums = {"listed": dollars.show(charge.listed_nanos, decimals), "computed": dollars.show(charge.computed_nanos, decimals)}
+    before, beyond_hold, charged = dollars.show_parts(taken_nanos, decimals)
+    return {"parts": parts, **sums, "charged_before": before, "beyond_hold": beyond_hold, "charged": charged}
 
 
 def status_of(completion: Completion) -> Status:
@@ -139,11 +123,6 @@ def status_of(completion: Completion) -> Status:
 def describe_settlement(completion: Completion) -> str:
     """Return a sentence about the settlement, as in docs/charging.md."""
     return _SETTLEMENTS[completion.settlement] if completion.settlement else _RUNNING
-
-
-def find_correction(completion: Completion) -> str | None:
-    corrections = Completion.objects.filter(repeats=completion.pk, settlement=_Settlement.CORRECTED)
-    return corrections.values_list("pk", flat=True).first()
 
 
 def total_tokens(completion: Completion) -> int | None:
@@ -176,16 +155,17 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
     )
 
 
-def list_attempts(completion: Completion) -> list[Attempt]:
+def list_attempts(completion: Completion) -> list[dict[str, Any]]:
     """Return the tries at providers, in their order. A provider's own words about a failure are for staff only."""
     attempts = []
     for each in completion.failed_attempts or []:
         words = _OWN_KEY_FAILURES.get(each["status"], "failed with your own key") if each.get("own_key") else ""
-        attempts.append(Attempt(each["provider"], each["status"], words or _FAILURES.get(each["status"], "failed")))
+        words = words or _FAILURES.get(each["status"], "failed")
+        attempts.append({"provider": each["provider"], "status": each["status"], "words": words})
     if completion.settlement and len(attempts) < (completion.attempts or 0):
         words = "answered" if _is_charged(completion) else "had not answered when the caller left or the gateway stopped"
         own = "" if completion.own_key_fee is None else ", asked with your own key"
-        attempts.append(Attempt(completion.provider_id, None, f"{words}{own}"))
+        attempts.append({"provider": completion.provider_id, "status": None, "words": f"{words}{own}"})
     return attempts
 
 
@@ -193,20 +173,13 @@ def _is_charged(completion: Completion) -> bool:
     return status_of(completion) in (Status.SUCCEEDED, Status.CUT_SHORT, Status.CORRECTION)
 
 
-@dataclass(frozen=True)
-class Line:
-    name: str
-    first: str
-    second: str
-
-
-def compare(first: Completion, second: Completion) -> list[Line]:
-    """Return what the charges were computed from, and what came out, as lines in their order."""
+def compare(first: Completion, second: Completion) -> list[tuple[str, ...]]:
+    """Return what the charges were computed from, and what came out: by name for the first and for the second, in order."""
     both = [(each, explain_charge(each, Hold.objects.get(pk=each.pk))) for each in (first, second)]
-    lines = [Line(name, *(describe(completion) for completion, _ in both)) for name, describe in _FACTS.items()]
+    lines = [(name, *(describe(completion) for completion, _ in both)) for name, describe in _FACTS.items()]
     for kind in dict.fromkeys(part.kind for _, charge in both for part in charge.parts):
-        lines.append(Line(kind.capitalize(), *(_describe_part(charge, kind) for _, charge in both)))
-    return [*lines, *(Line(name, *(dollars.format_usd(read(charge)) for _, charge in both)) for name, read in _SUMS.items())]
+        lines.append((kind.capitalize(), *(_describe_part(charge, kind) for _, charge in both)))
+    return [*lines, *((name, *(dollars.format_usd(read(charge)) for _, charge in both)) for name, read in _SUMS.items())]
 
 
 def _describe_part(charge: Charge, kind: str) -> str:

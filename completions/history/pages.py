@@ -166,6 +166,7 @@ def _find(account: Account, some_id: str) -> Completion | RefusedRequest | Ledge
 def explain(completion: Completion) -> dict[str, Any]:
     """Return what the pages of owners and of staff tell of a completion."""
     refused = RefusedRequest.objects.filter(request_id=completion.request_id, key=completion.key_id).first()
+    corrections = Completion.objects.filter(repeats=completion.pk, settlement=Completion.Settlement.CORRECTED)
     charge = explanation.explain_charge(completion, Hold.objects.get(pk=completion.pk))
     return {
         "completion": completion,
@@ -177,7 +178,7 @@ def explain(completion: Completion) -> dict[str, Any]:
         "demands": explanation.describe_demands(completion),
         "total_ms": explanation.total_ms(completion),
         "entry": LedgerEntry.objects.filter(reference=completion.pk).first(),
-        "correction_id": explanation.find_correction(completion),
+        "correction_id": corrections.values_list("pk", flat=True).first(),
         "is_correction": completion.settlement == Completion.Settlement.CORRECTED,
         "given_back": LedgerEntry.objects.filter(reference=f"{OVERCHARGE}{completion.pk}").first(),
         "refusal": _describe(refused) if refused else None,

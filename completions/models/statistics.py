@@ -73,9 +73,6 @@ class FirstTokenHour(OwnedModel):
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["hour", "milliseconds"], name="streams_are_counted_by_their_time")]
 
-    def __str__(self) -> str:
-        return f"{self.streams} after {self.milliseconds} ms, {self.hour:%Y-%m-%d %H:%M} UTC"
-
 
 class UsageSums(OwnedModel):
     """The usage of an account in one hour or on one day. A request counts at the time of its ledger entry, or else of its end.
@@ -111,9 +108,6 @@ class UsageHour(UsageSums):
         ]
         indexes = [models.Index(fields=["hour"], name="usage_by_hour")]
 
-    def __str__(self) -> str:
-        return f"{self.key_id} with {self.model_id}, {self.hour:%Y-%m-%d %H:%M} UTC"
-
 
 class LabelSums(UsageSums):
     """By what requests were labelled with: their end user, under an empty name, or one of their tags."""
@@ -141,9 +135,6 @@ class LabelHour(LabelSums):
             models.Index(fields=["hour"], name="labels_by_hour"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.value}, {self.hour:%Y-%m-%d %H:%M} UTC"
-
 
 class LabelDay(LabelSums):
     """Of the UTC days before."""
@@ -152,9 +143,6 @@ class LabelDay(LabelSums):
 
     class Meta(LabelSums.Meta):
         constraints = [models.UniqueConstraint(fields=["account", "name", "day", "value"], name="labels_are_in_their_day_once")]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.value}, {self.day}"
 
 
 class UsageMark(OwnedModel):
@@ -167,9 +155,6 @@ class UsageMark(OwnedModel):
 
     class Meta:
         default_permissions = ()
-
-    def __str__(self) -> str:
-        return f"{self.account_id} to {self.last_seq}"
 
 
 class UptimeSums(OwnedModel):
@@ -188,6 +173,3 @@ class UptimeSums(OwnedModel):
     class Meta:
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["is_day", "since", "kind", "subject"], name="uptime_is_summed_up_once")]
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.subject}, {self.since:%Y-%m-%d %H:%M} UTC"

@@ -48,20 +48,13 @@ class Served:
 
 
 @dataclass(frozen=True, eq=False)
-class AtProvider(Served):
-    """The measurements at a provider, and what it promises about data, in words."""
-
-    promise: str
-
-
-@dataclass(frozen=True, eq=False)
 class ListedModel(Served):
     """A model that is enabled and has a price. Those that cannot be called now are not available."""
 
     model: LanguageModel
     price: Price
     is_available: bool
-    routes: list[tuple[Provider, AtProvider]]  # the providers in the order in which they are asked, and its figures there
+    routes: list[tuple[Provider, Served, str]]  # in the order in which they are asked: figures, and the promise about data
 
     @property
     def is_embedding(self) -> bool:
@@ -212,17 +205,17 @@ def _read(previous: Facts | None) -> Facts:
         )
         for each in listings
     }
-    providers = {provider.pk for each in models.values() for provider, _ in each.routes}
+    providers = {provider.pk for each in models.values() for provider, *_ in each.routes}
     return Facts(models, len(providers), _words(measured[None].first_token_p50_ms))
 
 
-def _routes(model: LanguageModel, measured: dict[measurements.Route, Measured]) -> list[tuple[Provider, AtProvider]]:
+def _routes(model: LanguageModel, measured: dict[measurements.Route, Measured]) -> list[tuple[Provider, Served, str]]:
     """Return the providers of the enabled routes. The first route to each says what is promised."""
     first: dict[Provider, str] = {}
     for route in sorted(model.enabled_routes, key=lambda each: each.priority):
         first.setdefault(route.provider, str(route.promise))
     served = [(each, promise) for each, promise in first.items() if each.is_enabled]
-    return [(each, AtProvider(measured.get((each.pk, model.pk), NOTHING), promise)) for each, promise in served]
+    return [(each, Served(measured.get((each.pk, model.pk), NOTHING)), promise) for each, promise in served]
 
 
 def _use(each: ListedModel) -> tuple[bool, int, str]:

@@ -5,7 +5,6 @@ Each piece of code is a file in ``templates/docs/snippets``, with the address of
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -16,13 +15,6 @@ LANGUAGES = {"curl": "curl", "python": "Python", "typescript": "TypeScript"}
 _CONTEXT_WINDOW, _OUTPUT_TOKENS_MAX = 128_000, 4_096  # of a model that the catalog does not have
 # What a request can do: each has an example in each language.
 TOPICS = ("chat", "streaming", "tools", "messages", "responses", "embeddings", "errors")
-
-
-@dataclass(frozen=True)
-class Example:
-    language: str
-    title: str
-    code: str
 
 
 def page(current: Facts, api_url: str) -> dict[str, Any]:
@@ -53,8 +45,9 @@ def values_of(current: Facts, api_url: str) -> dict[str, Any]:
     }
 
 
-def examples(topic: str, values: Mapping[str, Any]) -> list[Example]:
-    return [Example(language, title, code(f"{topic}.{language}", values)) for language, title in LANGUAGES.items()]
+def examples(topic: str, values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the code of a topic in each language, after the name and the title of the language."""
+    return [(language, title, code(f"{topic}.{language}", values)) for language, title in LANGUAGES.items()]
 
 
 def code(name: str, values: Mapping[str, Any]) -> str:

@@ -2,11 +2,12 @@
 
 ``read_*`` and ``require_*`` take an object, the name of a field in it, and the path of the object ("" for the body itself).
 They treat a null as absent, as OpenAI's clients expect, and ``require_*`` refuse it. ``check_*`` take a value and its path, and
-return the value with its type. The ``param`` of InvalidRequest is the path of the field, such as ``tools[0].function.name``.
+return the value with its type. ``read_limit`` reads the query of a list. The ``param`` of InvalidRequest is the path of the
+field, such as ``tools[0].function.name``.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NoReturn
 
 from gateway_project import errors
@@ -51,6 +52,14 @@ def check_members(fields: Fields, known: Set[str], path: str = "") -> None:
     for name, value in fields.items():
         if name not in known and value is not None:
             refuse(_join(path, name[:64]), "is not supported", quotes_request=True)
+
+
+def read_limit(parameters: Mapping[str, str], default: int, maximum: int) -> int:
+    """Return the query parameter ``limit``: how many items of a list are asked for."""
+    given = parameters.get("limit", str(default))
+    if not (given.isascii() and given.isdigit() and len(given) <= 4 and 1 <= int(given) <= maximum):
+        refuse("limit", f"must be a whole number from 1 to {maximum}")
+    return int(given)
 
 
 def check_kind(value: Any, path: str, kinds: Iterable[str]) -> str:

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
 from billing.ledger.archived_days import USAGE
 from billing.models import Account, RetentionMark
+from gateway_project.db import cell
 
 _BATCH_ROWS = 5_000
 
@@ -33,9 +33,7 @@ def drop_old(now: datetime) -> int:
 def _delete_all(statement: str, values: dict[str, Any]) -> int:
     deleted = 0
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            number: int = cursor.rowcount
+        number = len(cell.execute(statement, values))
         deleted += number
         if number < _BATCH_ROWS:
             return deleted
@@ -45,10 +43,10 @@ _DELETE_HOURS = """
     DELETE FROM completions_usagehour WHERE id = ANY(ARRAY(
         SELECT id FROM completions_usagehour
         WHERE account_id = %(account)s AND hour < %(since)s::timestamp AT TIME ZONE 'UTC' LIMIT %(most)s
-    ))
+    )) RETURNING 1
 """
 _DELETE_LABELS = """
     DELETE FROM completions_labelday WHERE id = ANY(ARRAY(
         SELECT id FROM completions_labelday WHERE account_id = %(account)s AND day < %(since)s LIMIT %(most)s
-    ))
+    )) RETURNING 1
 """

@@ -7,10 +7,8 @@ no completion is read twice, however many there are. Here the times are read fro
 from datetime import datetime, timedelta
 from functools import partial
 
-from django.db import connection
-
 from completions.models import CompletionHour, FirstTokenHour
-from gateway_project.db import everywhere
+from gateway_project.db import cell, everywhere
 
 KEPT_TIME = timedelta(days=60)
 _OPEN_TIME = timedelta(hours=2)  # the sums of what ended earlier have been added, unless their task is late
@@ -20,10 +18,7 @@ def sum_up(now: datetime) -> int:
     """Write the times of hours that are new or whose sums came late; delete old ones. Safe at any time. Return how many."""
     FirstTokenHour.objects.filter(hour__lt=now - KEPT_TIME).delete()
     CompletionHour.objects.filter(hour__lt=now - KEPT_TIME).delete()
-    with connection.cursor() as cursor:
-        cursor.execute(_SUM_UP, [now - _OPEN_TIME])
-        number: int = cursor.rowcount
-        return number
+    return len(cell.execute(_SUM_UP, [now - _OPEN_TIME]))
 
 
 def read(since: datetime) -> dict[datetime, CompletionHour]:
@@ -53,5 +48,5 @@ _SUM_UP = """
             )
         ) AS steps GROUP BY hour
     ) AS times
-    WHERE total.hour = times.hour
+    WHERE total.hour = times.hour RETURNING 1
 """

@@ -128,8 +128,6 @@ _COUNTS = ", ".join(f"(value ->> '{name}')::bigint" for name in meters.COLUMNS)
 _LONG = ", ".join(f"coalesce(sum((value ->> '{name}')::bigint), 0)" for name in _SUMMED)
 _REST = ", ".join(f"sums.{name} - long.{name}" for name in _SUMMED)
 _NAMES = ", ".join(meters.COLUMNS)
-
-
 _PLACE = "used.model_id, used.provider_id, used.service_tier, used.above"
 
 

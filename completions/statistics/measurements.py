@@ -6,6 +6,7 @@ Of what completions recorded only the newest are read, so that a busy gateway's 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from completions.models import Completion
@@ -64,17 +65,6 @@ class Measured:
         return 100 * self.answered / self.attempts if self.attempts >= REQUESTS_MIN else None
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An attempt that failed. ``status`` is None where the provider sent none."""
-
-    completion_id: str
-    model_id: str
-    at: datetime
-    status: int | None
-    reason: str
-
-
 Key = TypeVar("Key")
 Route = tuple[str, str | None]  # provider, and model; None: all its models
 NOTHING = Measured(0, 0, 0, None, None)
@@ -128,10 +118,13 @@ def measure_routes(since: datetime) -> dict[Route, Measured]:
     return _measure([((key[0], key[1]), figures) for key, *figures in rows if key], "answered")
 
 
-def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
-    """Return the last failed attempts at a provider, the latest first; with ``model_id`` those at its route of the model."""
+def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Any]:
+    """Return the last failed attempts at a provider, the latest first; with ``model_id`` those at its route of the model.
+
+    Each is the completion, the model, when, the status (None where the provider sent none) and the reason.
+    """
     rows = _read_cells(_LAST_FAILURES, since, shown=ERRORS_SHOWN, provider=provider_id, model=model_id)
-    return sorted((Failure(*row) for row in rows), key=lambda each: each.completion_id, reverse=True)[:ERRORS_SHOWN]
+    return sorted(rows, key=itemgetter(0), reverse=True)[:ERRORS_SHOWN]
 
 
 def read_open_holds(column: str, value: str) -> tuple[int, int]:

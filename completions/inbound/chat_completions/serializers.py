@@ -170,7 +170,7 @@ class WebSearchOptions(Shape):
 
 
 class OpenAIRequest(Shape):
-    """What requests of both of OpenAI's languages have."""
+    """The fields that requests of chat completions and of Responses share."""
 
     model = request_fields.model()
     models = request_fields.models()

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC
 
 from completions.catalog.lookup import Listing
-from completions.request.fields import Fields, refuse
+from completions.request.fields import Fields, read_limit, refuse
 
 LIMIT_DEFAULT, LIMIT_MAX = 20, 1_000
 
 
 def page(listings: Sequence[Listing], parameters: Mapping[str, str]) -> Fields:
     """Return the page, with its ends, that ``limit`` and ``after_id`` or ``before_id`` ask for. Raises InvalidRequest."""
-    ids, limit = [listing.id for listing in listings], _limit(parameters.get("limit"))
+    ids, limit = [listing.id for listing in listings], read_limit(parameters, LIMIT_DEFAULT, LIMIT_MAX)
     first, last = 0, len(ids)
     if "after_id" in parameters:
         first = _place(ids, parameters["after_id"], "after_id") + 1
@@ -38,14 +38,6 @@ def model_object(listing: Listing) -> Fields:
         "max_input_tokens": model.context_window,
         "max_tokens": model.max_output_tokens,
     }
-
-
-def _limit(given: str | None) -> int:
-    if given is None:
-        return LIMIT_DEFAULT
-    if not (given.isascii() and given.isdigit() and len(given) <= 4 and 1 <= int(given) <= LIMIT_MAX):
-        refuse("limit", f"must be a number from 1 to {LIMIT_MAX}")
-    return int(given)
 
 
 def _place(ids: list[str], model_id: str, name: str) -> int:

@@ -15,6 +15,7 @@ from completions.inbound.responses import background, keeping
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.serializers import DeletedResponse, ModelResponse, ResponseItemList
 from completions.models import StoredResponse
+from completions.request.fields import read_limit
 from gateway_project import errors, large_work
 from gateway_project.web import query_parameters
 
@@ -107,7 +108,8 @@ class InputItemsView(_ReadsStored):
         parameters=_PAGING,
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
-        limit, order = _limit(request), request.query_params.get("order", "desc")
+        limit = read_limit(request.query_params, ITEMS_DEFAULT, ITEMS_MAX)
+        order = request.query_params.get("order", "desc")
         if order not in ("asc", "desc"):
             raise errors.wrong("order", "must be asc or desc")
         found = self.find(response_id, "sealed_input")
@@ -137,13 +139,6 @@ def _included(request: Request) -> list[str]:
         if name not in responses_request.INCLUDED:
             raise errors.wrong("include", f"must be one of {', '.join(responses_request.INCLUDED)}")
     return included
-
-
-def _limit(request: Request) -> int:
-    given = request.query_params.get("limit", str(ITEMS_DEFAULT))
-    if not (given.isascii() and given.isdigit() and len(given) <= 3 and 1 <= int(given) <= ITEMS_MAX):
-        raise errors.wrong("limit", f"must be a whole number from 1 to {ITEMS_MAX}")
-    return int(given)
 
 
 def _identified(item: msgspec.Raw, response_id: str, index: int) -> dict[str, Any]:
