@@ -945,13 +945,13 @@ mutant(
     "a_fallback_counts_more_than_was_asked_for",
     "A fallback is admitted though limits do not pay for its provider's price.",
     code("completions.charging.admission:_admitted_offers", "    if counted:", "    if False:"),
-    f"{COUNTED_PRICES}::test_a_fallback_is_admitted_only_where_the_limit_pays_for_its_price",
+    f"{COUNTED_PRICES}::test_a_fallback_is_admitted_only_where_the_limit_pays_for_its_price[1000-asked0]",
 )
 mutant(
     "a_correction_counts_a_price_twice",
     "A correction counts the whole price of a provider, of which the sweeper's estimate has counted a part.",
     code("completions.charging.recovery.corrections:_correction", "- (swept.provider_nanos or 0)", "- 0"),
-    f"{COUNTED_PRICES}::test_a_late_settlement_counts_what_is_missing_and_takes_nothing_back",
+    f"{COUNTED_PRICES}::test_a_late_settlement_counts_what_is_missing_and_takes_nothing_back[too low]",
 )
 mutant(
     "a_correction_exceeds_its_run_with_a_providers_price",
