@@ -98,13 +98,14 @@ def _unmet(offers: Sequence[Offer], demands: Sequence[Demand]) -> errors.DataDem
         {
             "model": model_id,
             "provider": route.provider_slug,
+            **({"own_key": True} if route.own_key_id else {}),
             **msgspec.structs.asdict(route.promise),
             "unmet": {demand.source: names for demand in demands if (names := demand.unmet(route.promise))},
         }
         for model_id, route in routes[:_LISTED_MAX]
     ]
     listed = "; ".join(
-        f"{each['model']} at {each['provider']} lacks "
+        f"{each['model']} at {each['provider']}{' with your own key' if 'own_key' in each else ''} lacks "
         + ", ".join(f"{name} of the {source}" for source, names in each["unmet"].items() for name in names)
         for each in missed
     )

@@ -82,6 +82,7 @@ class Admitted(msgspec.Struct, frozen=True):
     is_new_account: bool = False  # it has never paid
     keeps_responses: bool = False  # as its account says
     keeps_nothing: bool = False  # of prompt and reply, because zdr is demanded
+    leaves_out_own_key: bool = False  # which does not meet what is demanded about data
 
     def charge_nanos(self, cost_nanos: int) -> int:
         """Return what settlement charges for a cost: what the runs before did not pay, and at most what is held."""
@@ -156,6 +157,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     knows_own_keys: bool = False  # the offers are what the account's own keys serve, and what ours do
     run: AskedRun | None = None
     run_name: str | None = None
+    leaves_out_own_key: bool = False  # which does not meet what is demanded about data
     counts_price: bool = False  # limits and budgets count the provider's price of an own key that may serve
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
 
@@ -186,7 +188,8 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         require_allowed(key, self.offers[0])  # 2
         offers = [offer for offer in self.offers if _is_allowed(key, offer)]
         if demands and (narrowed := tuple(data_demands.narrow(self.request, offers, demands))) != self.offers:
-            return structs.replace(self, offers=narrowed, _needs_nanos={}).apply(rows)
+            leaves_out = offers[0].own_key_fee is not None and narrowed[0].own_key_fee is None
+            return structs.replace(self, offers=narrowed, leaves_out_own_key=leaves_out, _needs_nanos={}).apply(rows)
         earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
@@ -239,6 +242,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             is_new_account=not account.has_paid,
             keeps_responses=account.keeps_responses,
             keeps_nothing=data_demands.keeps_nothing(demands) if demands else False,
+            leaves_out_own_key=self.leaves_out_own_key,
         )
 
     def with_own_keys(self, rows: LockedRows) -> "AdmissionRequest":

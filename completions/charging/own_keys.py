@@ -14,7 +14,7 @@ from django.conf import settings
 
 from billing import money
 from billing.models import Account
-from completions.chat import Offer, Promise, Route
+from completions.chat import Offer, Route
 from completions.models import OwnKey
 from completions.providers.access.given import GivenKey
 from gateway_project.db import pipelined_transaction
@@ -79,7 +79,7 @@ def _shows(route: Route, key: OwnKey) -> Route:
         key_fingerprint="",
         is_key_refused=False,
         hinted_until=0.0,
-        promise=Promise(region=route.promise.region),  # the rest is of our contract
+        promise=key.promise(route.promise.region),  # by its contract, not ours
         target=replace(target, headers=headers, credential=GivenKey(opened, target.show_key)),
         own_key_id=str(key.pk),
         counts_price=key.counts_price,

@@ -38,7 +38,7 @@ _HEADERS = [
         ("x-gateway-ranking", str, "The ranking that chose the model, as an id to send as model.", _ATTEMPTED),
         ("x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]),
         ("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
-        ("x-gateway-own-key", str, "used: the account's own key served. fallback: it failed, and ours did.", _ATTEMPTED),
+        ("x-gateway-own-key", str, "used: own key. fallback: ours after it. unmet: ours, for a demand about data.", _ATTEMPTED),
         (runs.HEADER, str, "The run that it counts on.", [200]),
         (runs.BUDGET_HEADER, str, "The budget that is in force for the run, in US dollars.", [200, 402]),
         (runs.LEFT_HEADER, str, "What is left of it when the reply begins, in US dollars.", [200, 402]),

@@ -6,7 +6,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
-from billing.models import Account
+from billing.models import Account, DataPolicy
+from completions.chat import Promise
 from completions.models.catalog import Provider
 from gateway_project import identifiers, secretbox
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
@@ -30,6 +31,14 @@ class OwnKey(OwnedModel):
     counts_price = models.BooleanField(
         default=False, db_default=False, help_text="Limits and budgets count the provider's price, too, not our fee alone."
     )
+    promised = models.CharField(
+        max_length=10,
+        blank=True,
+        default="",
+        db_default="",
+        choices=[(policy, str(policy.value)) for policy in DataPolicy],
+        help_text="The strictest demand about data that the account's contract with the provider meets. Empty: none.",
+    )
     check_words = models.CharField(max_length=200, blank=True, help_text="What came of the call with which it was checked.")
     added_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -42,6 +51,11 @@ class OwnKey(OwnedModel):
 
     def serves(self, model_id: str) -> bool:
         return not self.model_ids or model_id in self.model_ids
+
+    def promise(self, region: str) -> Promise:
+        """Return what the provider promises the account of data that it processes in this region."""
+        keeps_nothing = self.promised == DataPolicy.ZDR
+        return Promise(0 if keeps_nothing else None, False if self.promised else None, region)
 
     def seal(self, secret: str) -> None:
         """Store the secret, encrypted. The text is useless in the row of another account, and at another address."""

@@ -52,7 +52,8 @@ def remove(request: HttpRequest, key: OwnKey) -> None:
 
 
 def _shown(key: OwnKey) -> dict[str, Any]:
-    return {"endsWith": key.hint, "models": key.model_ids, "fallsBack": key.falls_back, "countsPrice": key.counts_price}
+    chosen = {"fallsBack": key.falls_back, "countsPrice": key.counts_price, "promised": key.promised}
+    return {"endsWith": key.hint, "models": key.model_ids, **chosen}
 
 
 def read_all(account: Account) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from billing.accounts.member_pages import form_page, plain_page
 from billing.accounts.roles import Permission
-from billing.models import Account
+from billing.models import Account, DataPolicy
 from billing.sign_in.reauthentication import NOT_SHOWN, reauthenticates
 from completions.models import OwnKey, Provider, Route
 from completions.own_keys import acts, check
@@ -23,6 +23,11 @@ from gateway_project.db import pool
 _SECRET = f"{NOT_SHOWN}key_secret"
 _FALLBACKS = [("", "The request fails"), ("ours", "Our key serves it, at the full price")]
 _COUNTS = [("", "Our fee alone"), ("price", "Our fee and the provider's price: what the model costs here")]
+_PROMISES = [
+    (DataPolicy.ANY, "Nothing that you demand"),
+    (DataPolicy.DENY, "It does not train on prompts and replies"),
+    (DataPolicy.ZDR, "It keeps nothing of them"),
+]
 
 
 def providers_for(account: Account) -> list[Provider]:
@@ -53,6 +58,13 @@ class OwnKeyForm(forms.Form):
     )
     fallback = forms.ChoiceField(label="If it fails", required=False, choices=_FALLBACKS, widget=forms.RadioSelect)
     counts = forms.ChoiceField(label="Limits and budgets count", required=False, choices=_COUNTS, widget=forms.RadioSelect)
+    promised = forms.ChoiceField(
+        label="Your contract with the provider says",
+        required=False,
+        choices=_PROMISES,
+        widget=forms.RadioSelect,
+        help_text="Requests that demand more of the treatment of data do not use the key.",
+    )
     unchecked = forms.BooleanField(label="Save it unchecked", required=False)
 
     def __init__(self, providers: list[Provider], stored: OwnKey | None, *args: Any, **kwargs: Any) -> None:
@@ -125,7 +137,7 @@ def add(request: HttpRequest, account: Account) -> HttpResponse:
 def change(request: HttpRequest, account: Account, key_id: UUID) -> HttpResponse:
     key = get_object_or_404(_keys(account), pk=key_id)
     initial = {"models": "\n".join(key.model_ids), "fallback": "ours" if key.falls_back else ""}
-    initial["counts"] = "price" if key.counts_price else ""
+    initial |= {"counts": "price" if key.counts_price else "", "promised": key.promised}
     return _form_page(request, account, OwnKeyForm([], key, _typed(request), initial=initial))
 
 
@@ -133,7 +145,7 @@ def _form_page(request: HttpRequest, account: Account, form: OwnKeyForm) -> Http
     if form.is_bound and form.is_valid() and (words := form.checked(request, account)) is not None:
         given, provider = form.cleaned_data, form.chosen_provider
         chosen = {"model_ids": given["model_ids"], "falls_back": given["fallback"] == "ours", "check_words": words}
-        chosen["counts_price"] = given["counts"] == "price"
+        chosen |= {"counts_price": given["counts"] == "price", "promised": given["promised"]}
         acts.save(request, account, provider, given[_SECRET], chosen)
         messages.success(request, f"The key of {provider} is saved. {words}" if given[_SECRET] else "Saved.")
         return redirect("provider-keys")

@@ -1,12 +1,22 @@
 """Masks in a provider's words what is ours and not the caller's: keys for everybody, hosts, names and accounts for callers."""
 
+import html
 import ipaddress
+import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from urllib.parse import quote
 
 from gateway_project.text import web_addresses
 
 MASK = "***"
+# How a provider may repeat a key with signs in it: as it is, in JSON (also with each "/" escaped), in HTML, in an address.
+_ESCAPES: list[Callable[[str], str]] = [
+    *(str, html.escape, partial(quote, safe=""), lambda key: json.dumps(key)[1:-1], lambda key: repr(key)[1:-1]),
+    lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
+]
 # Callers can have a provider quote what they send: no search may begin anew within a word or a name, or go back into one.
 _NAME = r"(?<![\w-])(?<![\w-]\.)"  # where a name with dots begins
 _SCHEME = r"(?:(?<!\w)\w++://)?"
@@ -40,7 +50,8 @@ _VERSION = re.compile(r"(?:-v\d+)?(?::\d+)?$|@[\w.-]+$")
 def mask_keys(text: str, *ours: str) -> str:
     """Mask API keys, ours and what looks like one, also where the provider shows a part of it."""
     for key in filter(None, ours):
-        text = re.sub(re.escape(key), MASK, text, flags=re.IGNORECASE)
+        for form in {escape(key) for escape in _ESCAPES}:
+            text = re.sub(re.escape(form), MASK, text, flags=re.IGNORECASE)
         text = re.sub(rf"(?<![\w-]){re.escape(key[:6])}[\w-]*(?:\*+|\.{{2,}}|…)[\w*-]*", MASK, text, flags=re.IGNORECASE)
     return _KEYS.sub(MASK, text)
 

@@ -142,6 +142,8 @@ class Running:
             headers["x-gateway-own-key"] = "used"
         elif self.failed_attempts and any(["own_key" in failed for failed in self.failed_attempts]):  # noqa: C419  faster
             headers["x-gateway-own-key"] = "fallback"
+        elif self.admitted.leaves_out_own_key:
+            headers["x-gateway-own-key"] = "unmet"
         if self.call.offer.ranking:
             headers["x-gateway-ranking"] = self.call.offer.ranking
         if self.charged_nanos is not None:

@@ -1366,7 +1366,8 @@ CREATE TABLE public.completions_ownkey (
     added_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     account_id uuid NOT NULL,
     provider_id character varying(50) NOT NULL,
-    counts_price boolean DEFAULT false NOT NULL
+    counts_price boolean DEFAULT false NOT NULL,
+    promised character varying(10) DEFAULT ''::character varying NOT NULL
 );
 
 CREATE TABLE public.completions_price (
@@ -4206,6 +4207,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0032_unknown_requests_may_have_failed', now()),
 	('completions', '0033_bills_have_hours', now()),
 	('completions', '0034_limits_count_what_providers_bill', now()),
+	('completions', '0035_contracts_of_own_keys', now()),
 	('contenttypes', '0001_initial', now()),
 	('contenttypes', '0002_remove_content_type_name', now()),
 	('keys', '0001_initial', now()),

@@ -131,6 +131,16 @@ def test_an_owner_chooses_what_limits_and_budgets_count(owner, alice, upstream):
     assert "Our fee and the provider's price: what the model costs here" in html.unescape(form)
 
 
+def test_an_owner_says_what_the_contract_with_the_provider_promises(owner, alice, upstream):  # noqa: F811
+    lists_models(upstream)
+    add(owner, promised="zdr")
+    assert (OwnKey.objects.get().promised, exported(alice)["promised"]) == ("zdr", "zdr")
+    assert "Your contract says It keeps nothing of prompts and replies" in words(owner.get(PAGE))
+    form = owner.get(f"{PAGE}{OwnKey.objects.get().pk}/").content.decode()
+    assert re.search(r'name="promised" value="zdr"[^>]*checked', form)
+    assert "Select a valid choice" in words(owner.post(f"{PAGE}{OwnKey.objects.get().pk}/", {**FORM, "promised": "all"}))
+
+
 def test_the_page_of_a_request_tells_the_providers_price_and_whether_it_counts(owner, upstream, api):  # noqa: F811
     lists_models(upstream)
     add(owner, counts="price")

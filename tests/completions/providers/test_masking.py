@@ -1,7 +1,9 @@
 """What callers are told in a provider's words is without our keys, its hosts, our accounts there and its names of models."""
 
+import html
 import json
 import time
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -56,6 +58,23 @@ WORDS = {
     "a number of tokens": ("This project has 12345 tokens", "This project has 12345 tokens"),
     "the caller's words": ("messages[0].content: 'organized by team'", "messages[0].content: 'organized by team'"),
 }
+
+
+ODD_KEY = 'own-"quotes"\'+and/signs=&<1>'
+FORMS = {
+    "plain": ODD_KEY,
+    "JSON": json.dumps(ODD_KEY)[1:-1],
+    "JSON of PHP": json.dumps(ODD_KEY)[1:-1].replace("/", "\\/"),
+    "Python": repr(ODD_KEY)[1:-1],
+    "HTML": html.escape(ODD_KEY),
+    "an address": quote(ODD_KEY, safe=""),
+    "a form": quote_plus(ODD_KEY),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+def test_a_key_with_signs_is_masked_however_it_is_escaped(form):
+    assert told(f"Bad key {form}.", api_key=ODD_KEY) == "Bad key ***."
 
 
 @pytest.mark.parametrize(("said", "expected"), WORDS.values(), ids=WORDS.keys())

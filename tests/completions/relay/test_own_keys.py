@@ -290,13 +290,44 @@ def test_messages_and_responses_are_served_by_own_keys_and_tell_their_refusals(a
     assert_ledger_is_consistent()
 
 
-def test_a_demand_about_data_is_met_by_no_promise_of_our_contract(api, alice, upstream):
+def promise_nothing_is_kept():
     Provider.objects.filter(pk="scripted").update(retention_days=0, trains=False)
     lookup._offers.clear()
+
+
+def test_a_demand_about_data_is_met_by_no_promise_of_our_contract(api, alice, upstream):
+    promise_nothing_is_kept()
     assert ask(api, provider={"zdr": True}).status_code == 200
     add_own_key(alice)
-    assert ask(api, provider={"zdr": True}).status_code == 404
-    assert shown(upstream) == [OURS]
+    refused = ask(api, provider={"zdr": True})
+    assert (refused.status_code, shown(upstream)) == (404, [OURS])
+    error = refused.json()["error"]
+    assert "acme/large at scripted with your own key lacks zdr of the request" in error["message"]
+    assert error["routes"][0]["own_key"] is True
+
+
+@pytest.mark.parametrize(
+    ("promised", "demanded", "served"),
+    [
+        ("", {"data_collection": "deny"}, "unmet"),
+        ("deny", {"data_collection": "deny"}, "used"),
+        ("deny", {"zdr": True}, "unmet"),
+        ("zdr", {"data_collection": "deny"}, "used"),
+        ("zdr", {"zdr": True}, "used"),
+    ],
+)
+def test_an_own_key_meets_what_its_contract_promises_and_a_header_says_if_it_does_not(
+    api, alice, upstream, promised, demanded, served
+):
+    promise_nothing_is_kept()
+    add_own_key(alice, promised=promised, falls_back=True)
+    reply = ask(api, provider=demanded)
+    assert (reply.status_code, reply["x-gateway-own-key"]) == (200, served)
+    assert shown(upstream) == [THEIRS if served == "used" else OURS]
+    done = Completion.objects.get()
+    assert done.cost_nanos == (-(-full_nanos() * 5 // 100) if served == "used" else full_nanos())
+    if served == "used":
+        assert done.data_promised["retention_days"] == (0 if promised == "zdr" else None)
 
 
 def test_a_quote_tells_the_fee(api, alice):
