@@ -1,5 +1,6 @@
 """verify_statement.py as a customer runs it, against the API of the tests."""
 
+import copy
 import json
 from pathlib import Path
 from types import ModuleType
@@ -38,3 +39,35 @@ def save_proof(client: Any, path: Path) -> str:
     """Save what ``--save`` does."""
     path.write_text(json.dumps(client.get(PROOF).json()))
     return str(path)
+
+
+def check(module: Any, client: Any, statement: str, fetch: Any = None) -> tuple[list[str], list[str]]:
+    fetch = fetch or fetching(client)
+    return module.check(module.read_witness(statement), fetch(PROOF), fetch, fetch(KEYS))
+
+
+def forging(client: Any, forge: Any) -> Any:
+    """Return what the script fetches with, where each proof is forged."""
+
+    def fetch(path: str, **values: int) -> dict[str, Any]:
+        reply = fetching(client)(path, **values)
+        if path == PROOF:
+            forge(reply)
+        return reply
+
+    return fetch
+
+
+def change(*places: Any, to: Any) -> Any:
+    def forge(reply: Any) -> None:
+        for place in places[:-1]:
+            if not (reply := reply[place] if isinstance(reply, dict) else dict(enumerate(reply)).get(place)):
+                return
+        if not isinstance(reply, list) or len(reply) > places[-1]:
+            reply[places[-1]] = to(copy.deepcopy(reply[places[-1]]))
+
+    return forge
+
+
+def flipped(text: str) -> str:
+    return text[:5] + ("0" if text[5] != "0" else "1") + text[6:]
