@@ -224,6 +224,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         if counted:
             record = structs.replace(record, provider_held_nanos=counted.nanos - held_nanos)
         if run:
+            run.has_begun = True
             rows.runs[self.key_id, run.id] = run
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)

@@ -40,9 +40,10 @@ class AskedRun(msgspec.Struct, frozen=True):
 
 @dataclass
 class RunState(SharedBudget):
-    """A run as it is in force."""
+    """A run as it is in force, or as a request asks for it that would begin it."""
 
     deadline: datetime | None = None
+    has_begun: bool = True
     source: ClassVar[str] = "run"
     advice: ClassVar[str] = (
         "Sending it again does not help. End here, or begin another run: a new x-gateway-run with an x-gateway-run-budget."
@@ -65,7 +66,7 @@ class RunState(SharedBudget):
 
     def refusal(self, error: type[errors.MoneyRefused], message: str) -> errors.MoneyRefused:
         refusal = SharedBudget.refusal(self, error, message)
-        refusal.headers |= self.headers()
+        refusal.headers |= self.headers() if self.has_begun else {}
         return refusal
 
 
@@ -103,7 +104,8 @@ def _read_deadline(text: str | None) -> datetime | timedelta | None:
             return datetime.fromisoformat(text).astimezone(UTC)  # PostgreSQL reads no zone beyond 15:59
     except (ValueError, OverflowError):
         pass
-    raise errors.wrong(DEADLINE_HEADER, "must be a number of seconds from now, or a time such as 2026-12-31T18:00:00Z")
+    whole = "a whole number of seconds from now, from 1 to 999999999,"
+    raise errors.wrong(DEADLINE_HEADER, f"must be {whole} or a time such as 2026-12-31T18:00:00Z")
 
 
 def begin(asked: AskedRun, now: datetime) -> RunState:
@@ -111,7 +113,7 @@ def begin(asked: AskedRun, now: datetime) -> RunState:
     if asked.budget_nanos is None:
         raise errors.wrong(BUDGET_HEADER, f"must be sent with the first request of a run: the key has no run {asked.name}")
     deadline = now + asked.deadline if isinstance(asked.deadline, timedelta) else asked.deadline
-    return RunState(asked.budget_nanos, 0, 0, asked.name, True, deadline)
+    return RunState(asked.budget_nanos, 0, 0, asked.name, True, deadline, has_begun=False)
 
 
 def select_runs_statement(places: Collection[RunPlace]) -> Statement:

@@ -130,6 +130,25 @@ def test_a_passed_deadline_refuses(alice, echo_model):
     assert (reply["x-should-retry"], Completion.objects.count()) == ("false", 0)
 
 
+def test_a_refused_first_request_names_nothing_as_in_force(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    before = chat.everything_written()
+    for budget, deadline in (("0.000001", "60"), ("2.50", "2020-01-01T00:00:00Z")):
+        reply = send(client, budget=budget, deadline=deadline)
+        error = chat.assert_error(reply, 402, "budget_exceeded")
+        assert (error["limit_source"], error["run_id"], reply["x-should-retry"]) == ("run", "nightly", "false")
+        assert in_force(reply) == {}
+        chat.assert_error(client.get("/v1/runs/nightly"), 404, "invalid_request_error")
+    assert chat.everything_written() == before
+    assert in_force(send(client, deadline="60")).keys() == {
+        "x-gateway-run",
+        "x-gateway-run-budget",
+        "x-gateway-run-left",
+        "x-gateway-run-deadline",
+    }
+    assert Run.objects.get().budget_nanos == 2_500_000_000
+
+
 @pytest.mark.parametrize("zone_hours", [None, 0, 14, 23, -23])
 def test_a_deadline_is_a_time_of_any_zone_or_seconds_from_now(api, echo_model, zone_hours):
     now = pool.database_time()
@@ -158,6 +177,14 @@ def test_a_bad_header_is_refused_by_its_name(api, echo_model, subtests):
                 )
                 assert name in error["message"]
     assert chat.everything_written() == before
+
+
+def test_a_bad_deadline_is_told_its_bounds(api, echo_model):
+    for deadline in ("0", "-1", "1.5", "1000000000", "99999999999"):
+        error = chat.assert_error(send(api, deadline=deadline), 400, "invalid_request_error", "x-gateway-run-deadline")
+        assert "must be a whole number of seconds from now, from 1 to 999999999, or a time such as" in error["message"]
+    for number, deadline in enumerate(("1", "999999999")):
+        assert send(api, run=f"run-{number}", deadline=deadline).status_code == 200
 
 
 def test_a_budget_or_a_deadline_needs_a_run(api, echo_model):
