@@ -19,7 +19,8 @@ class ExpiresTooLate(Exception):
 
     def __init__(self, days_max: int, latest: datetime) -> None:
         self.latest = latest
-        super().__init__(f"The account’s keys live {days_max} days at most: until {timestamps.in_words(latest)} at the latest.")
+        days = f"{days_max} day{'s' * (days_max > 1)}"
+        super().__init__(f"The account’s keys live {days} at most: until {timestamps.in_words(latest)} at the latest.")
 
 
 def require_expiry(account: Account, made_at: datetime, expires_at: datetime | None) -> None:

@@ -124,6 +124,24 @@ def test_a_later_end_is_refused_by_its_field(owner, api, alice):
     assert api.post("/api/keys", {"name": "in time", "expiresAt": (late - 2 * DAY).isoformat()}).status_code == 201
 
 
+def test_one_day_is_no_days(owner, alice):
+    assert owner.post(LIFETIME, {"days": "1"}).status_code == 302
+    assert owner.post(LIFETIME, {"days": "2"}).status_code == 302
+    assert acts()[1] == ("CHANGED", "Set the maximum lifetime of keys to 2 days; it was 1 day.")
+    limit_to(alice, 1)
+    factories.make_key(alice)
+    assert "Keys live 1 day at most" in text(owner.get(KEYS))
+    late = {
+        "name": "web",
+        "spending_type": "NONE",
+        "account": str(alice.pk),
+        "last_day": f"{timezone.now() + 9 * DAY:%Y-%m-%d}",
+    }
+    reply = text(owner.post(NEW, late))
+    assert "The account’s keys live 1 day at most: until" in reply
+    assert "At most 1 day." in reply
+
+
 def test_an_end_is_changed_within_the_lifetime_of_the_secret(owner, api, alice):
     key = made_before(alice, "old", 60)
     limit_to(alice, 90)
