@@ -7,7 +7,6 @@ while a server answers. If its process dies, the next try comes when the claim i
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -171,7 +170,7 @@ def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt)
         link = hosts.mailed_page("alerts", "the Alerts page of your dashboard")
         context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "link": link}
         for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
-            transaction.on_commit(partial(mails.send, email, "webhook_paused", reason=attempt.reason, **context))
+            mails.send_once_committed(email, "webhook_paused", reason=attempt.reason, **context)
     endpoint.save(update_fields=["failing_since", "is_paused", "disabled_at"])
 
 

@@ -4,13 +4,11 @@ A form is validated while the staff and the account are locked, so what it check
 activity log, and returns what was done in sentences for the member of staff.
 """
 
-from functools import partial
 from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -171,5 +169,5 @@ class HandOver(StaffAct):
         link = f"{hosts.mailed_base_url(request)}{reverse('admin:billing_account_change', args=[account.pk])}"
         facts = {"account": str(account), "by": self.staff.email, "link": link, **self.notes}
         for email in to:
-            transaction.on_commit(partial(mails.send, email, "handed_over", **facts))
+            mails.send_once_committed(email, "handed_over", **facts)
         return f"Handed over to {group}: {', '.join(to)}."
