@@ -52,7 +52,7 @@ def _limit(key: ApiKey, window: spending.SpendingWindow | None) -> dict[str, Any
 # By the database's clock. The month is that of the calendar, whatever the period of the key's limit.
 _SUMS = """
     SELECT name, coalesce(sum(completions), 0), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
-        coalesce(sum(spent_nanos), 0)
+        coalesce(sum(spent_nanos), 0), coalesce(sum(provider_spent_nanos), 0)
     FROM (
         SELECT name, first_day, last_day FROM (SELECT (statement_timestamp() AT TIME ZONE 'UTC')::date AS today) AS clock
         CROSS JOIN LATERAL (
@@ -70,6 +70,7 @@ class Sums(NamedTuple):
     prompt_tokens: int
     completion_tokens: int
     spent_nanos: int
+    provider_spent_nanos: int
 
 
 def read_sums(key: ApiKey) -> dict[str, Sums]:

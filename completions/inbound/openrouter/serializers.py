@@ -13,8 +13,7 @@ NOT_KEPT = (
     *("session_id", "user_agent", "web_search_engine", "workspace_id"),
 )
 # Of a key: about what the gateway does not have.
-NO_FLAGS = ("is_management_key", "is_provisioning_key", "include_byok_in_limit")
-NO_USAGE = ("byok_usage", "byok_usage_daily", "byok_usage_weekly", "byok_usage_monthly")
+NO_FLAGS = ("is_management_key", "is_provisioning_key")
 NO_VALUES = ("effective_budget", "creator_user_id", "organization_id", "workspace_id")
 _DOLLARS = {"type": "number", "format": "decimal"}
 _ABSENT = "Always null: the gateway has none."
@@ -45,6 +44,7 @@ class KeyData(Shape):
     usage_daily = SchemaField(_DOLLARS, "Of that, today. Days are in UTC.")
     usage_weekly = SchemaField(_DOLLARS, "Of that, since Monday.")
     usage_monthly = SchemaField(_DOLLARS, "Of that, in the calendar month.")
+    include_byok_in_limit = Flag("Whether limits count the price of an own key of the account.")
     expires_at = Moment("When the key stops working. null: never.", allow_null=True)
     is_free_tier = Flag("Whether the account was never charged.")
     rate_limit = KeyRateLimit(help_text="How many requests the key may make.")
@@ -54,8 +54,9 @@ class KeyData(Shape):
 
     def get_fields(self) -> dict[str, Any]:
         flags = {name: Flag("false") for name in NO_FLAGS}
-        zeros = {name: SchemaField(_DOLLARS, "Always 0.") for name in NO_USAGE}
-        return {**super().get_fields(), **flags, **zeros, **{name: _null(_ABSENT) for name in NO_VALUES}}
+        spans = ("", "_daily", "_weekly", "_monthly")
+        counted = {f"byok_usage{span}": SchemaField(_DOLLARS, "The price of own keys that limits counted.") for span in spans}
+        return {**super().get_fields(), **flags, **counted, **{name: _null(_ABSENT) for name in NO_VALUES}}
 
 
 KeyObject = shape("KeyObject", data=KeyData(help_text="The key."))

@@ -60,6 +60,9 @@ class GenerationView(RatedView):
         return json_reply(describe_generation(completion_id, self.key.account_id))
 
 
+_SPANS = {"": "total", "_daily": "today", "_weekly": "thisWeek", "_monthly": "thisMonth"}
+
+
 def describe_key(key: ApiKey) -> dict[str, Any]:
     """Return the reply, for ``compact_json.dumps``. Dollars are exact numbers."""
     window, sums = spending.read_window(key), read_sums(key)
@@ -70,10 +73,9 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
             "limit": window and dollars.json_number(window.limit_nanos),
             "limit_remaining": window and dollars.json_number(window.available_nanos),
             "limit_reset": key.spending_period and key.spending_period.lower() if window else None,
-            "usage": dollars.json_number(sums["total"].spent_nanos),
-            "usage_daily": dollars.json_number(sums["today"].spent_nanos),
-            "usage_weekly": dollars.json_number(sums["thisWeek"].spent_nanos),
-            "usage_monthly": dollars.json_number(sums["thisMonth"].spent_nanos),
+            **{f"usage{span}": dollars.json_number(sums[name].spent_nanos) for span, name in _SPANS.items()},
+            **{f"byok_usage{span}": dollars.json_number(sums[name].provider_spent_nanos) for span, name in _SPANS.items()},
+            "include_byok_in_limit": key.account.own_keys.filter(counts_price=True).exists(),
             "expires_at": key.expires_at and timestamps.iso_millis(key.expires_at),
             "is_free_tier": not key.account.has_paid,
             "rate_limit": {
@@ -82,7 +84,6 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
                 "note": "Requests in a minute. GET /v1/usage has all limits.",
             },
             **dict.fromkeys(serializers.NO_FLAGS, False),
-            **dict.fromkeys(serializers.NO_USAGE, 0),
             "free_model_daily_requests": _NO_FREE_MODELS,
             "allowed_data_regions": _allowed_regions(key),
             "budgets": [],

@@ -82,6 +82,9 @@ def test_the_account_is_charged_the_fee_and_the_limit_counts_the_price_beside(al
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (1_000 * CENT - FEE, 0)
     assert day_sums() == (FEE, PRICE, 0, 0)
+    told = limited.get("/v1/key").json()["data"]
+    assert (told["usage"], told["byok_usage"], told["include_byok_in_limit"]) == (FEE / 1e9, PRICE / 1e9, True)
+    assert told["limit_remaining"] == pytest.approx(told["limit"] - told["usage"] - told["byok_usage"])
     limit = limited.get("/v1/usage").json()["limit"]
     assert (limit["spentInDollars"], limit["heldInDollars"]) == (f"{(FEE + PRICE) / 1e9:.9f}".rstrip("0"), "0.00")
     assert_ledger_is_consistent()
