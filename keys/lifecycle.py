@@ -50,10 +50,7 @@ def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> N
 
 
 def change_key(key: ApiKey, **fields: Any) -> None:
-    """Set some of CHANGEABLE, which the caller has checked, from the next request on. A rate None: as the account has it.
-
-    Raises ExpiresTooLate.
-    """
+    """Set some of CHANGEABLE, already checked, from the next request on. A rate None: the account's. Raises ExpiresTooLate."""
     assert fields.keys() <= CHANGEABLE, fields.keys()
     with transaction.atomic():
         if "expires_at" in fields:

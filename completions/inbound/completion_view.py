@@ -110,10 +110,7 @@ class RequestView(RatedView):
     has_replaced_text = False  # its body had characters that cannot be kept
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        """Return the checked request: of chat, unless it is in another language. Raises InvalidRequest.
-
-        ``raw`` has the bytes of a body that is not small.
-        """
+        """Return the checked request, here of chat. ``raw``: the bytes of a body that is not small. Raises InvalidRequest."""
         return schema.parse(RequestBody(fields, raw), pause)
 
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:

@@ -158,10 +158,7 @@ class UsageMark(OwnedModel):
 
 
 class UptimeSums(OwnedModel):
-    """How many requests for a model, or attempts at a provider, were answered in one hour or on one UTC day.
-
-    Only ``completions.statistics.uptime`` writes it.
-    """
+    """How many requests for a model or attempts at a provider were answered in an hour or on a day. ``uptime`` writes it."""
 
     is_day = models.BooleanField()
     since = models.DateTimeField()

@@ -1,7 +1,4 @@
-"""Sends the request of a form with a key of the account, whose secret is not kept.
-
-It passes admission, limits, hold and settlement, as every completion does.
-"""
+"""Sends the request of a form with a key of the account, whose secret is not kept. It is charged as every completion is."""
 
 import json
 from dataclasses import dataclass

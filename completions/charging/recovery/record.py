@@ -52,10 +52,7 @@ def _served_with(served_by: ServedBy) -> dict[str, Any]:
 
 
 def load(path: Path, row: Completion | None) -> Resolution:
-    """Return the resolution in a file, of the completion as the database has it; without a row, as it was admitted.
-
-    Raises Unreadable, or an OSError.
-    """
+    """Return the resolution in a file, of its row; without one, as it was admitted. Raises Unreadable, or an OSError."""
     completion = CompletionRecord.from_row(row) if row else _admitted(path)
     try:
         record = json.loads(path.read_text())

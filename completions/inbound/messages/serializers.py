@@ -229,10 +229,7 @@ _REQUEST_ID = {
 
 
 def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Give the errors of Messages their own shape and header, and an overloaded provider the status of Anthropic's.
-
-    A hook of drf-spectacular.
-    """
+    """Give errors of Messages their shape and header, and an overloaded provider Anthropic's status, by drf-spectacular."""
     content = {"application/json": {"schema": _ERROR}}
     for operation in (each for path in _PATHS for each in result["paths"][path].values()):
         responses = operation["responses"]
