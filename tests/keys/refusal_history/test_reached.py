@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core import mail
@@ -34,7 +35,7 @@ RUN = {"x-gateway-run": "nightly"}
 SPENT = CENT - HOLD + 1  # of a cent: the next request needs a nanodollar more than is left
 PERCENT = SPENT * 100 // CENT
 MOST = CENT * 8 // 10
-ROWS = {"key": SpendingDay, "run": Run, "budget": BudgetMonth}
+ROWS: dict[str, Any] = {"key": SpendingDay, "run": Run, "budget": BudgetMonth}
 
 
 @pytest.fixture
