@@ -6,13 +6,17 @@ pauses for twice as long as it computed. Large requests get a third of the proce
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 LARGE_BYTES = 65_536
 _PAUSE_SECONDS_MAX = 0.1
+_SLICE_SECONDS = 0.002
+_BREATH_SECONDS = 0.001
+
+Item = TypeVar("Item")
 
 _lock = threading.Lock()
 
@@ -20,6 +24,16 @@ _lock = threading.Lock()
 def turn(size_bytes: int) -> AbstractContextManager[Callable[[], None]]:
     """Wait until no other large request computes, if this one is. The work calls the value, ``pause``, between its slices."""
     return _Turn() if size_bytes > LARGE_BYTES else _NO_TURN
+
+
+def sliced(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items, with short pauses: for work of seconds on many of them that cannot keep large requests from their turns."""
+    began = time.monotonic()
+    for item in items:
+        yield item
+        if time.monotonic() - began > _SLICE_SECONDS:
+            time.sleep(_BREATH_SECONDS)
+            began = time.monotonic()
 
 
 class _NoTurn(AbstractContextManager[Callable[[], None]]):

@@ -5,6 +5,7 @@ explain a difference between two bounds; what exceeds them all is unexplained. S
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta
 from decimal import Decimal, localcontext
@@ -19,6 +20,7 @@ from completions.bills.formats import FORMATS
 from completions.bills.reading import EXACT
 from completions.models import Bill, BillComparison, BilledModel, BillLine, Completion
 from gateway_project.db import cell, everywhere, pool
+from gateway_project.large_work import sliced
 
 REASONS = {
     "early": "the export was made before the figures were final",
@@ -31,7 +33,7 @@ REASONS = {
 }
 _RECENT_DAYS = 31  # less than details of completions are kept: later they explain nothing
 _REQUESTS_TIME = timedelta(days=1)  # by which clocks, and the times of bills, may differ
-_CHUNK = 1_000
+_CHUNK = 200
 _Finding = BillComparison.Finding
 
 
@@ -120,18 +122,20 @@ def compare(provider_id: str, *days: date) -> None:
     for day in days:
         with transaction.atomic(), localcontext(EXACT):
             cell.take_turn(f"bills of {provider_id} {day}")
-            rows = _compare(bill, day) if (bill := current_bill(provider_id, day)) else []
             BillComparison.objects.filter(provider=provider_id, day=day).delete()
-            BillComparison.objects.bulk_create(row for row in rows if row.completions or row.lines or row.charged_nanos)
+            rows = _compare(bill, day) if (bill := current_bill(provider_id, day)) else iter(())
+            while chunk := list(islice(rows, _CHUNK)):
+                BillComparison.objects.bulk_create(chunk)
 
 
-def _compare(bill: Bill, day: date) -> list[BillComparison]:
+def _compare(bill: Bill, day: date) -> Iterator[BillComparison]:
     found: _ByName = defaultdict(_Found)
     _read_known(bill, day, found, "day")
     _read_bill(bill, day, found)
     if any(hour for each in found.values() for hour in each.hours):
         _read_known(bill, day, found, "hour")
-    return [_row(bill, day, *pair) for pair in found.items()]
+    rows = (_row(bill, day, *pair) for pair in sliced(found.items()))
+    return (row for row in rows if row.completions or row.lines or row.charged_nanos)
 
 
 def _read_known(bill: Bill, day: date, found: _ByName, unit: str) -> None:
@@ -156,7 +160,7 @@ def _read_bill(bill: Bill, day: date, found: _ByName) -> None:
     lines = BillLine.objects.filter(bill=bill, day=day).iterator(chunk_size=_CHUNK)
     while chunk := list(islice(lines, _CHUNK)):
         models = models_of_requests(bill, day, [line.request_id for line in chunk if line.request_id])
-        for line in chunk:
+        for line in sliced(chunk):
             model_id = models.get(line.request_id)
             is_unknown_request = bool(line.request_id and are_kept and not model_id)
             model_id = model_id or ("" if is_unknown_request else resolve(line.name))

@@ -12,14 +12,22 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
+from functools import partial
 from typing import IO, Any
 
+from gevent import get_hub
+
+from completions.bills.formats import FORMATS
+from gateway_project.large_work import sliced
+
 UNPACKED_BYTES_MAX = 50_000_000_000  # of all files of a bill
-UPLOADED_BYTES_MAX = 10_000_000  # unpacked, of an upload: a web process reads it
+UPLOADED_BYTES_MAX = 3_000_000  # unpacked, of an upload: a web process reads it, and decodes JSON without a pause
 _JSON_BYTES_MAX = 50_000_000  # pages are read whole
+_FILES_MAX = 1_000  # of a zip
 _LINE_CHARACTERS_MAX = 1_000_000
 _PIECE_BYTES = 1_000_000
+_COLUMNS = {column for form in FORMATS for columns in form.columns.values() for column in columns}
+_MEMBERS = {"data", "results", "has_more"}.union(*({column, *column.split(".")} for column in _COLUMNS))  # of JSON
 _UNREADABLE = (EOFError, UnicodeDecodeError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 _SMALLER = "Import it with the command import_bill, or export fewer days."
 
@@ -47,8 +55,10 @@ def unpacked(file: File) -> Iterator[Iterator[tuple[str, Any]]]:
             with gzip.open(file.content) as content:
                 yield iter([(file.name, content)])
         elif magic == b"PK\x03\x04":
-            with zipfile.ZipFile(file.content) as archive:
+            with get_hub().threadpool.apply(zipfile.ZipFile, (file.content,)) as archive:  # its list may be long
                 names = [each for each in archive.namelist() if each.lower().endswith((".csv", ".json"))]
+                if len(names) > _FILES_MAX:
+                    raise Refused(f"{file.name} has more than {_FILES_MAX:,} files.")
                 yield ((name, archive.open(name)) for name in names)
         else:
             yield iter([(file.name, file.content)])
@@ -63,7 +73,7 @@ def digest(files: Sequence[File], bytes_max: int, accounts: Sequence[str] = ()) 
         with unpacked(file) as contents:
             for _, content in contents:
                 part = hashlib.sha256()
-                while piece := content.read(_PIECE_BYTES):
+                for piece in sliced(iter(partial(content.read, _PIECE_BYTES), b"")):
                     part.update(piece)
                     if (size := size + len(piece)) > bytes_max:
                         raise Refused(f"Unpacked it is larger than {bytes_max:,} bytes. {_SMALLER}")
@@ -71,8 +81,8 @@ def digest(files: Sequence[File], bytes_max: int, accounts: Sequence[str] = ()) 
     return found.hexdigest()
 
 
-def rows(content: IO[bytes]) -> Iterator[tuple[int, Row | str]]:
-    """Yield each row with the number of its line, or why it is none; the head first. Closes the file. Raises Refused."""
+def rows(content: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    """Yield the names of columns, then each ``Row`` with its number, or why it is none. Closes the file. Raises Refused."""
     beginning = content.read(2)
     content.seek(0)
     encoding = "utf-16" if beginning in (b"\xff\xfe", b"\xfe\xff") else "utf-16-le" if beginning[1:] == b"\0" else "utf-8-sig"
@@ -88,13 +98,13 @@ def _lines(first: str, text: IO[str]) -> Iterator[str]:
         yield line
 
 
-def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
-    reader = csv.reader(_lines(first, text), delimiter=max(",;\t", key=first.count))
+def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row | str]]:
+    reader = csv.reader(sliced(_lines(first, text)), delimiter=max(",;\t", key=first.count))
     try:
-        names = [name.strip().lower() for name in reversed(next(reader, []))]  # of two columns of a name the first counts
+        names = [name.strip().lower() for name in next(reader, [])]
     except csv.Error as error:
         raise Refused(f"The first line is no CSV: {error}.") from None
-    yield 0, dict.fromkeys(names, "")
+    yield 0, names
     while True:
         number = reader.line_num + 1
         try:
@@ -105,30 +115,40 @@ def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
             yield number, str(error)
             continue
         if len(values) == len(names):
-            yield number, dict(zip(names, reversed(values), strict=True))
+            yield number, dict(zip(names, values, strict=True))
         elif values:
             yield number, f"{len(values)} fields instead of {len(names)}"
 
 
-def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, Row | str]]:
+def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row]]:
     """Yield the results of pages of OpenAI's and Anthropic's cost APIs, each with its bucket's time."""
+    hooks: Any = {"object_pairs_hook": partial(_members, sliced(itertools.repeat(None)))}
     try:
-        pages = json.loads(first + text.read(_JSON_BYTES_MAX), parse_float=Decimal, parse_int=str)
+        pages = json.loads(first + text.read(_JSON_BYTES_MAX), parse_float=str, parse_int=str, parse_constant=str, **hooks)
         pages = pages if isinstance(pages, list) else [pages]
-        flat = [_flatten({**bucket, **result}) for page in pages for bucket in page["data"] for result in bucket["results"]]
-        is_cut = bool(pages and pages[-1].get("has_more"))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        buckets = [bucket for page in pages for bucket in page["data"]]
+        names = {name for bucket in buckets for each in sliced([bucket, *bucket["results"]]) for name in each}
+        if pages and pages[-1].get("has_more"):
+            raise Refused("Further pages follow the last one, which has has_more. Put all pages into one array.")
+        yield 0, list(names)
+        results = ({**bucket, **result} for bucket in buckets for result in bucket["results"])
+        for number, result in enumerate(sliced(results), 1):
+            yield number, {name: value for name, value in result.items() if isinstance(value, str)}
+    except RecursionError:
+        raise Refused("It is nested too deeply.") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Refused(f"It is no JSON of a cost API, a page with data and results: {error!r}.") from None
-    if is_cut:
-        raise Refused("Further pages follow the last one, which has has_more. Put all pages into one array.")
-    yield 0, dict.fromkeys(itertools.chain.from_iterable(flat), "")
-    yield from enumerate(flat, 1)
 
 
-def _flatten(result: dict[str, Any]) -> Row:
-    del result["results"]
-    parts = [(name, value) for name, value in result.items() if not isinstance(value, dict)]
-    parts += [
-        (f"{name}.{part}", each) for name, value in result.items() if isinstance(value, dict) for part, each in value.items()
+def _members(pauses: Iterator[None], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members that are read, by lower-case names, those of objects in it by dotted ones. Raises Refused."""
+    next(pauses)
+    read = [(name.lower(), value) for name, value in pairs if name.lower() in _MEMBERS]
+    parts = [
+        *((name, value) for name, value in read if not isinstance(value, dict)),
+        *((f"{name}.{of}", part) for name, value in read if isinstance(value, dict) for of, part in value.items()),
     ]
-    return {name.lower(): "" if value is None else str(value) for name, value in parts}
+    found = dict(parts)
+    if len(found) < len(parts):
+        raise Refused(f"An object has {max(found, key=[name for name, _ in parts].count)} twice.")
+    return found

@@ -4,7 +4,6 @@ Its lines are added up by hour, model and account while they are read, so a mont
 """
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import date, timedelta
@@ -21,13 +20,12 @@ from completions.bills.files import UNPACKED_BYTES_MAX, File, Refused
 from completions.bills.reading import EXACT, Charge, LeftOut
 from completions.models import Bill, BillLine, Provider
 from gateway_project.db import pool
+from gateway_project.large_work import sliced
 
 logger = logging.getLogger("gateway.bills")
 
 SUMS_MAX = 100_000  # in memory
 _SAMPLES = 5  # of each kind of lines that are left out
-_PAUSE_LINES = 50
-_PAUSE_SECONDS = 0.001  # for the completions of a web process
 _BROKEN_TIME = timedelta(hours=12)  # no import takes as long
 _DAYS_MAX = 800
 _KINDS_MAX = 50  # of lines that are left out
@@ -85,7 +83,7 @@ def _read(bill: Bill, found: Sequence[File]) -> None:
 
 def _lines(bill: Bill, found: Sequence[File]) -> Iterator[tuple[int, Charge | LeftOut]]:
     """Yield the lines with their numbers, all of one format, which ``bill`` gets."""
-    ours = bill.provider.bill_accounts
+    ours, until = bill.provider.bill_accounts, bill.begun_at.date() + timedelta(days=1)
     for file in found:
         with files.unpacked(file) as contents:
             for name, content in contents:
@@ -94,10 +92,8 @@ def _lines(bill: Bill, found: Sequence[File]) -> Iterator[tuple[int, Charge | Le
                 if bill.format not in ("", form.title):
                     raise Refused(f"{name} is of the format {form.title}, and the files before it are {bill.format}.")
                 bill.format = form.title
-                for count, (number, row) in enumerate(rows):
-                    yield number, LeftOut("unreadable", row) if isinstance(row, str) else reading.read(form, row, ours)
-                    if count % _PAUSE_LINES == 0:
-                        time.sleep(_PAUSE_SECONDS)
+                for number, row in rows:
+                    yield number, LeftOut("unreadable", row) if isinstance(row, str) else reading.read(form, row, ours, until)
 
 
 def _leave_out(bill: Bill, number: int, line: LeftOut) -> None:
@@ -115,7 +111,7 @@ def _write(bill: Bill, sums: _Sums) -> None:
     columns = "bill_id, day, hour, name, account, request_id, tokens, cost_usd, lines, first_line"
     sql = f"COPY completions_billline ({columns}) FROM STDIN"
     with transaction.atomic(), connection.cursor() as cursor, cursor.copy(sql) as copy:
-        for (*texts, is_uncounted), (cost, tokens, lines, first) in sums.items():
+        for (*texts, is_uncounted), (cost, tokens, lines, first) in sliced(sums.items()):
             copy.write_row((bill.pk, *texts, None if is_uncounted else tokens, cost, lines, first))
     sums.clear()
 

@@ -1,10 +1,11 @@
 """A row of an export as what it charges for, or why it is left out."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from itertools import chain
 
 from completions.bills.files import Refused, Row
 from completions.bills.formats import FORMATS, Format
@@ -15,7 +16,7 @@ from gateway_project.text import ascii_numbers
 EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
 _USD_MAX = Decimal(10) ** 15
 _TOKENS_MAX = 10**12  # of a line: millions of them have a sum that a column holds
-_YEARS = range(2000, 2200)
+_FIRST_DAY = date(2000, 1, 1)
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _MONTH_FIRST = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s.*)?", re.ASCII)
 _TOKENS = re.compile(r"(?:(?P<number>1|10|100|1000|1000000)?\s*(?P<letter>[km]?)\s*(?:tokens?|count)?)", re.IGNORECASE)
@@ -45,8 +46,8 @@ class LeftOut:
     cost: Decimal = Decimal(0)
 
 
-def recognize(head: Iterable[str]) -> Format:
-    """Return the format whose columns a file has. Raises Refused, which names what the nearest one lacks."""
+def recognize(head: Sequence[str]) -> Format:
+    """Return the format whose columns a file has. Raises Refused, which names what the nearest one lacks or has twice."""
     known = set(head)
 
     def lacks(form: Format) -> list[str]:
@@ -56,19 +57,21 @@ def recognize(head: Iterable[str]) -> Format:
     if missing := ", ".join(lacks(nearest)):
         kind = f"It is nearest to {nearest.title}, and lacks columns for {missing}."
         raise Refused(f"The file is of no known format. {kind} {nearest.wanted}")
+    if twice := sorted(name for name in known.intersection(chain(*nearest.columns.values())) if head.count(name) > 1):
+        raise Refused(f"The file has two columns of a name: {', '.join(twice)}.")
     return nearest
 
 
-def read(form: Format, row: Row, ours: Iterable[str] = ()) -> Charge | LeftOut:
-    """Read a row. With ``ours`` only lines count that name one of these keys, accounts or projects, or what is below it."""
+def read(form: Format, row: Row, ours: Iterable[str], until: date) -> Charge | LeftOut:
+    """Read a row of a day ``until`` this one. With ``ours`` only lines count that name one of them, or what is below it."""
     told, name = _first(form, row, "cost"), _first(form, row, "name")
     if not told and not name:
         return LeftOut("empty", "a period without costs")
     try:
-        cost, at = _cost(told, form.dollars), _moment(_first(form, row, "time"), is_month_first=form.is_month_first)
+        cost, at = _cost(told, form.dollars), _moment(_first(form, row, "time"), until, is_month_first=form.is_month_first)
     except ValueError as error:
         return LeftOut("unreadable", str(error))
-    currency = (_first(form, row, "currency") or "USD").upper()
+    currency = (_first(form, row, "currency") if form.columns["currency"] else "USD").upper()
     if not _CURRENCY.fullmatch(currency):
         return LeftOut("unreadable", f"the currency {currency[:20]!r} is none", cost)
     if currency != "USD":
@@ -115,7 +118,7 @@ def _cost(text: str, dollars: Decimal) -> Decimal:
     return cost
 
 
-def _moment(text: str, *, is_month_first: bool) -> datetime:
+def _moment(text: str, until: date, *, is_month_first: bool) -> datetime:
     """Return a time in UTC, which is written as seconds since 1970, in ISO 8601, or where Azure writes it as 08/31/2026."""
     try:
         if text.isascii() and text.isdigit():
@@ -127,8 +130,8 @@ def _moment(text: str, *, is_month_first: bool) -> datetime:
         at = at if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         at = datetime(1, 1, 1, tzinfo=UTC)
-    if at.year not in _YEARS:
-        raise ValueError(f"the time {text[:40]!r} cannot be read")
+    if not _FIRST_DAY <= at.date() <= until:
+        raise ValueError(f"the time {text[:40]!r} cannot be read, or is yet to come")
     return at
 
 

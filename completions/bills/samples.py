@@ -7,6 +7,7 @@ from django.db.models import Q
 from completions.bills import comparison, expected, names
 from completions.models import BillComparison, BillLine, Completion
 from gateway_project.db import everywhere
+from gateway_project.large_work import sliced
 from gateway_project.text import dollars
 
 SHOWN = 10
@@ -35,7 +36,7 @@ def _lines(row: BillComparison) -> list[BillLine]:
         return [line for line in some if line.request_id not in models][:SHOWN]
     resolve = names.resolver(row.provider_id, [row.name])
     told = dearest.order_by("name").values_list("name", flat=True).distinct()
-    return list(dearest.filter(name__in=[name for name in told if (resolve(name) or name) == row.name])[:SHOWN])
+    return list(dearest.filter(name__in=[name for name in sliced(told) if (resolve(name) or name) == row.name])[:SHOWN])
 
 
 def completions(row: BillComparison) -> list[Facts]:

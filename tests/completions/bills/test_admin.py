@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -49,6 +50,37 @@ def test_what_is_refused_says_why_beside_the_field(root: Client, echo_model: Lan
     assert "The file is of no known format." in page
     assert 'value="echo" selected' in page
     assert not Bill.objects.exists()
+
+
+def _of_names(number: int) -> str:
+    return HEAD + "".join(line("0.25", f"m{each}, input") for each in range(number))
+
+
+def _of_hours(number: int) -> str:
+    row = "{}T{:02}:00:00Z,1,USD,,,M{} Input,Vertex AI,proj_a,regular\n"
+    return written.GOOGLE + "".join(row.format(written.DAY, each % 24, each // 24) for each in range(number))
+
+
+def _of_results(number: int) -> str:
+    cost = {"amount": {"value": 1, "currency": "usd"}, "line_item": "echo, input"}
+    return json.dumps({"data": [{"start_time": f"{written.DAY}", "results": [cost] * number}]})
+
+
+@pytest.mark.parametrize("content", [_of_names(4_000), _of_hours(6_000), _of_results(20_000)], ids=["names", "hours", "JSON"])
+def test_other_requests_have_their_turn_while_an_upload_is_read(
+    root: Client, echo_model: LanguageModel, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    worked, since = list[float](), time.thread_time()
+
+    def sleep(seconds: float) -> None:
+        nonlocal since
+        worked.append(time.thread_time() - since)
+        since = time.thread_time()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert "Imported " in upload(root, content.encode()).content.decode()
+    worked.append(time.thread_time() - since)
+    assert max(worked) < sum(worked) / 4
 
 
 def test_an_upload_is_bounded_when_it_is_unpacked(root: Client, echo_model: LanguageModel, monkeypatch: Any) -> None:

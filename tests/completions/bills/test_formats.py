@@ -204,7 +204,7 @@ def test_an_unknown_shape_is_refused_by_what_it_lacks(db: None, tmp_path: Any, h
 def test_the_documentation_asks_for_what_is_read() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "operating" / "bills.md").read_text()
     told = set(re.findall(r"AS (\w+)", page)) | set(re.findall(r"\b(usage_start_time|cost|currency|cost_type)\b", page))
-    assert reading.recognize(told).title == "Google Cloud billing export"
+    assert reading.recognize([*told]).title == "Google Cloud billing export"
     makers = set(re.findall(r"^\| (\w+)(?: Cloud)? \| (?:[^|]+ \|)+$", page.partition("## Import")[0], re.MULTILINE)) - {
         "Provider"
     }

@@ -3,9 +3,11 @@
 import bz2
 import gzip
 import io
+import json
+import math
 import os
 import zipfile
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import tasks
-from completions.bills import comparison, importing
+from completions.bills import comparison, files, importing
 from completions.bills.files import File, Refused
 from completions.bills.reading import EXACT
 from completions.models import Bill, BillComparison, BillLine, LanguageModel, Provider
@@ -101,6 +103,10 @@ def test_files_of_two_formats_are_no_bill(echo_model: LanguageModel) -> None:
         (line("nan"), "is not a number"),
         (line("1", currency="u\0d"), r"the currency 'U\x00D' is none"),
         (line("1", currency="dollars"), "the currency 'DOLLARS' is none"),
+        (line("1", currency=""), "the currency '' is none"),
+        (line("1", day=date(2099, 1, 1)), "is yet to come"),
+        (line("1", day=datetime.now(UTC).date() + timedelta(days=2)), "is yet to come"),
+        ('2050-01-01T00:00:00Z,1,usd,,,"echo, input",p\n', "the time '2050-01-01T00:00:00Z' cannot be read, or is yet to come"),
         ('9999-12-31,1,usd,,,"echo, input",p\n', "the time '9999-12-31' cannot be read"),
         ('0001-01-01,1,usd,,,"echo, input",p\n', "the time '0001-01-01' cannot be read"),
         (line("1").replace("17", "x7", 1), "the time"),
@@ -149,13 +155,74 @@ def test_credits_count_as_they_are(echo_model: LanguageModel) -> None:
         (TEXT.encode("utf-16") + b"\0\xd8" * 3, "cannot be unpacked"),
         (b'{"data": 5}', "no JSON of a cost API"),
         (b'{"data": [], "has_more": true}', "Further pages follow"),
-        (b"[" * 100_000, "no JSON of a cost API"),
+        (b"[" * 100_000, "It is nested too deeply."),
+        (b'{"data":' * 100_000, "It is nested too deeply."),
+        (b'{"data": [{"results": [{"amount": {"value": 1}, "amount": {"value": 999}}]}]}', "An object has amount.value twice"),
+        (b'{"data": [{"results": [{"amount": "1", "Amount": "999"}]}]}', "An object has amount twice"),
+        (b'{"data": [{"results": [{"amount": {"value": 1}, "amount.value": 9}]}]}', "An object has amount.value twice"),
+        (b'{"data": [{"results": [{"amount": {"value": 1, "value": 999}}]}]}', "An object has value twice"),
+        (b'{"data": [{"start_time": 1, "START_TIME": 2, "results": []}]}', "An object has start_time twice"),
+        (b'{"data": [{"results": [{"amount.value": 1}, "amount"]}]}', "no known format"),
+        (HEAD.replace("amount_currency", "amount_value,amount_currency").encode(), "two columns of a name: amount_value."),
+        (HEAD.replace("project_id", "project_id, Line_Item ").encode(), "two columns of a name: line_item."),
+        (
+            HEAD.replace("project_id", "quantity;start_time").replace(",", ";").encode(),
+            "two columns of a name: quantity, start_time",
+        ),
+        (zipped(**{f"{number}_csv": "" for number in range(1_001)}), "costs.csv has more than 1,000 files."),
     ],
 )
 def test_what_is_no_bill_is_refused_and_leaves_nothing(echo_model: LanguageModel, content: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said):
         written.run(content)
     assert [table.objects.count() for table in (Bill, BillLine)] == [0, 0]
+
+
+def cost_page(*results: dict[str, Any], **bucket: Any) -> dict[str, Any]:
+    """Return a page of OpenAI's cost API, of DAY, whose results cost a dollar each where they do not say otherwise."""
+    cost = {"amount": {"value": 1, "currency": "usd"}, "line_item": "echo, input"}
+    return {"data": [{"start_time": f"{DAY}", "results": [{**cost, **each} for each in results], **bucket}]}
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"amount": {"value": 9, "currency": None}}, "the currency '' is none"),
+        ({"amount": {"value": 9, "currency": True}}, "the currency '' is none"),
+        ({"amount": {"value": None, "currency": "usd"}}, "the cost '' is not a number"),
+        ({"amount": {"value": [9], "currency": "usd"}}, "the cost '' is not a number"),
+        ({"start_time": None}, "the time '' cannot be read"),
+        ({"start_time": "2099-01-01"}, "the time '2099-01-01' cannot be read, or is yet to come"),
+        ({"amount": {"value": math.nan, "currency": "usd"}}, "the cost 'NaN' is not a number"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_counted_with_its_number(
+    echo_model: LanguageModel, result: dict[str, Any], said: str
+) -> None:
+    imported, _ = written.run(json.dumps(cost_page({}, result)).encode())
+    [[number, why]] = imported.left_out["unreadable"]["first"]
+    assert (number, imported.lines, imported.total_usd) == (2, 1, 1)
+    assert said in why
+
+
+def test_a_page_that_a_file_has_twice_counts_twice(echo_model: LanguageModel) -> None:
+    imported, _ = written.run(json.dumps([cost_page({}), cost_page({})]).encode())
+    assert (imported.lines, imported.total_usd, BillLine.objects.get().lines) == (2, 2, 2)
+
+
+def test_long_names_and_values_around_many_results_take_no_memory(echo_model: LanguageModel) -> None:
+    """Each result repeats its bucket's members: those that no format has are not read."""
+    results: list[dict[str, Any]] = [{"x" * 100_000: {f"{part}": part for part in range(100)}}] * 3
+    page = cost_page(*results, **{f"bucket {number}": ["y"] * 1_000 for number in range(100)})
+    [_, *rows] = files.rows(io.BytesIO(json.dumps(page).encode()))
+    assert [row for _, row in rows] == [
+        {"start_time": f"{DAY}", "amount.value": "1", "amount.currency": "usd", "line_item": "echo, input"}
+    ] * 3
+
+
+def test_a_bill_may_have_tomorrow(echo_model: LanguageModel) -> None:
+    tomorrow = pool.database_time().date() + timedelta(days=1)
+    assert written.bill(line("1", day=tomorrow)).days == [tomorrow]
 
 
 def test_a_small_file_does_not_become_an_endless_one(echo_model: LanguageModel) -> None:
