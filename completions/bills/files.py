@@ -59,7 +59,7 @@ def unpacked(file: File) -> Iterator[Iterator[tuple[str, Any]]]:
                 names = [each for each in archive.namelist() if each.lower().endswith((".csv", ".json"))]
                 if len(names) > _FILES_MAX:
                     raise Refused(f"{file.name} has more than {_FILES_MAX:,} files.")
-                yield ((name, archive.open(name)) for name in names)
+                yield sliced((name, archive.open(name)) for name in names)
         else:
             yield iter([(file.name, file.content)])
     except (*_UNREADABLE, OSError, RuntimeError) as error:  # RuntimeError: it is encrypted
@@ -122,9 +122,9 @@ def _csv_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row 
 
 def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row]]:
     """Yield the results of pages of OpenAI's and Anthropic's cost APIs, each with its bucket's time."""
-    hooks: Any = {"object_pairs_hook": partial(_members, sliced(itertools.repeat(None)))}
+    members, content = partial(_members, sliced(itertools.repeat(None))), first + text.read(_JSON_BYTES_MAX)
     try:
-        pages = json.loads(first + text.read(_JSON_BYTES_MAX), parse_float=str, parse_int=str, parse_constant=str, **hooks)
+        pages = json.loads(content, object_pairs_hook=members, parse_float=str, parse_int=str, parse_constant=str)
         pages = pages if isinstance(pages, list) else [pages]
         buckets = [bucket for page in pages for bucket in page["data"]]
         names = {name for bucket in buckets for each in sliced([bucket, *bucket["results"]]) for name in each}
@@ -132,7 +132,7 @@ def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row
             raise Refused("Further pages follow the last one, which has has_more. Put all pages into one array.")
         yield 0, list(names)
         results = ({**bucket, **result} for bucket in buckets for result in bucket["results"])
-        for number, result in enumerate(sliced(results), 1):
+        for number, result in enumerate(results, 1):
             yield number, {name: value for name, value in result.items() if isinstance(value, str)}
     except RecursionError:
         raise Refused("It is nested too deeply.") from None

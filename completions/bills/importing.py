@@ -60,7 +60,7 @@ def _read(bill: Bill, found: Sequence[File]) -> None:
     """Write the lines, and what they are in all into ``bill``."""
     sums: _Sums = {}
     days, exponent = set[date](), -2  # of a cent, at least
-    for number, line in _lines(bill, found):
+    for number, line in sliced(_lines(bill, found)):
         if isinstance(line, LeftOut):
             _leave_out(bill, number, line)
             continue
