@@ -169,7 +169,10 @@ def test_credits_count_as_they_are(echo_model: LanguageModel) -> None:
             HEAD.replace("project_id", "quantity;start_time").replace(",", ";").encode(),
             "two columns of a name: quantity, start_time",
         ),
-        (zipped(**{f"{number}_csv": "" for number in range(1_001)}), "costs.csv has more than 1,000 files."),
+        (
+            zipped(zipfile.ZIP_DEFLATED, **{f"{number}_csv": "" for number in range(1_001)}),
+            "costs.csv has more than 1,000 files.",
+        ),
     ],
 )
 def test_what_is_no_bill_is_refused_and_leaves_nothing(echo_model: LanguageModel, content: bytes, said: str) -> None:
