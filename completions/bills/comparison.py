@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from completions.bills import expected, names
+from completions.bills.expected import Used
 from completions.bills.formats import FORMATS
 from completions.bills.reading import EXACT
 from completions.models import Bill, BillComparison, BilledModel, BillLine, Completion
@@ -41,7 +42,7 @@ _Finding = BillComparison.Finding
 class _Found:
     """A model on a day, or in an hour of it. Each reason explains a difference from -``less`` to ``more``, in US dollars."""
 
-    used: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 5))  # as ``expected.usage``, by shift
+    used: dict[int, Used] = field(default_factory=lambda: defaultdict(Used))  # by shift of prices
     lines: int = 0
     billed: Decimal = Decimal(0)
     billed_tokens: int | None = 0
@@ -51,17 +52,20 @@ class _Found:
     hours: "dict[int | None, _Found]" = field(default_factory=lambda: defaultdict(_Found))
 
     @property
-    def completions(self) -> int:
-        return self.used[0][0]
+    def known(self) -> Used:
+        """What completions used, at the prices of their own day."""
+        return self.used[0]
 
     @property
     def expected_nanos(self) -> int | None:
-        _, charged, priced, cost, _ = self.used[0]
-        return None if self.finding or priced != charged else cost
+        return self.known.expected_nanos if not self.finding and self.known.is_priced else None
 
     @property
     def rest(self) -> Decimal:
         return self.billed - _dollars(self.expected_nanos or 0)
+
+    def part(self, hour: int | None) -> "_Found":
+        return self if hour is None else self.hours[hour]
 
     def add(self, line: BillLine) -> None:
         self.lines += line.lines
@@ -74,7 +78,8 @@ class _Found:
         """Its hours where all is known of them, otherwise itself. A bill whose lines are all of midnight has days."""
         hours = self.hours.values()
         has_hours = any(hour and each.lines for hour, each in self.hours.items())
-        has_details = all(sum(each.used[0][count] for each in hours) == self.used[0][count] for count in (0, 4))
+        has_details = sum(each.known.completions for each in hours) == self.known.completions
+        has_details = has_details and sum(each.known.tokens for each in hours) == self.known.tokens
         is_known = has_hours and has_details and all(each.expected_nanos is not None for each in (self, *hours))
         return self.hours if is_known else {None: self}
 
@@ -140,15 +145,11 @@ def _compare(bill: Bill, day: date) -> Iterator[BillComparison]:
 
 def _read_known(bill: Bill, day: date, found: _ByName, unit: str) -> None:
     """Read what is known of the day into the models, or what is known of its hours into theirs."""
-
-    def place(model_id: str, hour: int | None) -> _Found:
-        return found[model_id] if hour is None else found[model_id].hours[hour]
-
     for model_id, hour, shift, *figures in expected.usage(bill.provider_id, day, unit):
-        used = place(model_id, hour).used
-        used[shift] = [one + int(other) for one, other in zip(used[shift], figures, strict=True)]
+        used = found[model_id].part(hour).used
+        used[shift] = Used(*(one + int(other) for one, other in zip(used[shift], figures, strict=True)))
     for model_id, hour, *nanos in expected.uncertain(bill.provider_id, day, unit):
-        each, border = place(model_id, hour), "midnight" if hour is None else "hour"
+        each, border = found[model_id].part(hour), "midnight" if hour is None else "hour"
         for reason, less, more in ((border, *nanos[:2]), ("estimates", *nanos[2:4]), ("failures", 0, nanos[4])):
             each.less[reason] += _dollars(less)
             each.more[reason] += _dollars(more)
@@ -187,12 +188,12 @@ def _row(bill: Bill, day: date, name: str, each: _Found) -> BillComparison:
         rest = part.rest - sum(explained.values())
         unexplained += rest
         if rest and hour is not None:
-            amounts = {"expected": _dollars(part.used[0][3]), "billed": part.billed, "unexplained": rest}
+            amounts = {"expected": _dollars(part.known.expected_nanos), "billed": part.billed, "unexplained": rest}
             hours.append({"hour": hour, **{name: plain(of) for name, of in amounts.items()}})
     reasons["rounding"] += each.rest - unexplained - sum(reasons.values())  # costs of hours are rounded up, too
     return BillComparison(
         **{"provider_id": bill.provider_id, "bill": bill, "day": day, "name": name},
-        **{"completions": each.completions, "lines": each.lines, "charged_nanos": each.used[0][1]},
+        **{"completions": each.known.completions, "lines": each.lines, "charged_nanos": each.known.charged_nanos},
         **{"expected_nanos": each.expected_nanos, "billed_usd": each.billed},
         reasons={reason: plain(explained) for reason, explained in reasons.items() if explained},
         **{"unexplained_usd": unexplained, "hours": hours},
@@ -203,10 +204,10 @@ def _row(bill: Bill, day: date, name: str, each: _Found) -> BillComparison:
 
 def _explain(bill: Bill, day: date, each: _Found) -> dict[str, Decimal]:
     """Return how much of a difference each reason explains, one after the other."""
-    reasons, rest, cost = dict[str, Decimal](), each.rest, each.used[0][3]
+    reasons, rest, cost = dict[str, Decimal](), each.rest, each.known.expected_nanos
     if abs(rest) <= bill.rounding_usd * each.lines + _dollars(1):  # it is no part of a larger difference
         return {"rounding": rest} if rest else {}
-    known = [sums[3] for sums in each.used.values() if sums[2] == sums[1]]
+    known = [used.expected_nanos for used in each.used.values() if used.is_priced]
     each.less["price"], each.more["price"] = _dollars(cost - min(known)), _dollars(max(known) - cost)
     final_days = next((form.final_days for form in FORMATS if form.title == bill.format), 1)
     is_early = day + timedelta(days=final_days) > bill.begun_at.astimezone(UTC).date()
@@ -223,11 +224,11 @@ def _find(each: _Found, rest: Decimal, reasons: dict[str, Decimal], has_hours: b
         return _Finding.NO_PRICE
     if not rest:
         return _Finding.HOURS if has_hours else _Finding.EARLY if reasons.get("early") else ""
-    if not each.lines or not each.completions:
+    if not each.lines or not each.known.completions:
         return _Finding.NOT_USED if each.lines else _Finding.NOT_BILLED
     if each.billed_tokens is None:
         return ""
-    return _Finding.OTHER_PRICE if each.billed_tokens == each.used[0][4] else _Finding.OTHER_TOKENS
+    return _Finding.OTHER_PRICE if each.billed_tokens == each.known.tokens else _Finding.OTHER_TOKENS
 
 
 def _dollars(nanos: Any) -> Decimal:

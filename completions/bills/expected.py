@@ -1,7 +1,7 @@
 """The cost to expect of a provider's day or of its hours, and how much is uncertain. Hours need the details of completions."""
 
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from completions.models import Completion
 from completions.pricing import meters, rates_sql
@@ -11,8 +11,22 @@ from gateway_project.db import cell, everywhere
 _LONGEST_TIME = timedelta(hours=2)  # of a completion that began on the day before
 
 
+class Used(NamedTuple):
+    """What completions used, and its cost at one day's prices."""
+
+    completions: int = 0
+    charged_nanos: int = 0
+    priced_nanos: int = 0  # charges of what has a price of the provider
+    expected_nanos: int = 0
+    tokens: int = 0
+
+    @property
+    def is_priced(self) -> bool:
+        return self.priced_nanos == self.charged_nanos
+
+
 def usage(provider_id: str, day: date, unit: str) -> list[tuple[Any, ...]]:
-    """Return by model, hour (None: the day) and shift of prices: completions, charges, those priced, their cost, and tokens."""
+    """Return by model, hour (None: the day) and shift of prices the figures of ``Used``."""
     values = {**_values(provider_id, day), "day": day}
     if unit == "hour":
         return everywhere.gather(lambda: cell.execute(_HOURS, values))

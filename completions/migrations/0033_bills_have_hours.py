@@ -1,6 +1,6 @@
 """Lines of bills have hours, comparisons say which hours do not agree, and providers which accounts on their bills are ours."""
 
-import django.contrib.postgres.fields
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
 from django.db import migrations, models
 from django.db.models.functions import Abs, Greatest
@@ -26,15 +26,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "provider",
             "bill_accounts",
-            django.contrib.postgres.fields.ArrayField(
-                base_field=models.CharField(max_length=500),
-                blank=True,
-                db_default=[],
-                default=list,
+            ArrayField(
+                models.CharField(max_length=500),
+                **{"blank": True, "db_default": [], "default": list, "verbose_name": "ours on bills"},
                 help_text="Keys, accounts or projects as its bills name them, with commas; none: lines that name none."
                 " Lines of others are left out. Empty: all count.",
-                size=None,
-                verbose_name="ours on bills",
             ),
         ),
         migrations.AlterField(
@@ -45,13 +41,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "bill",
             "days",
-            django.contrib.postgres.fields.ArrayField(
-                base_field=models.DateField(),
-                db_default=[],
-                default=list,
-                help_text="UTC days that it has costs of.",
-                size=None,
-            ),
+            ArrayField(models.DateField(), db_default=[], default=list, help_text="UTC days that it has costs of."),
         ),
         migrations.RunSQL(
             "UPDATE completions_bill SET days = ARRAY(SELECT day FROM completions_billday"
@@ -72,11 +62,8 @@ class Migration(migrations.Migration):
             "billcomparison",
             "hours_usd",
             models.DecimalField(
-                db_default="0",
-                decimal_places=30,
-                default="0",
+                **{"db_default": "0", "default": "0", "decimal_places": 30, "max_digits": 60},
                 help_text="What is unexplained in its hours, whether too much or too little.",
-                max_digits=60,
             ),
         ),
         migrations.AlterField("billcomparison", "finding", models.CharField(blank=True, choices=FINDINGS, max_length=20)),
