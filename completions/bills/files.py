@@ -137,7 +137,7 @@ def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row
     except RecursionError:
         raise Refused("It is nested too deeply.") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Refused(f"It is no JSON of a cost API, a page with data and results: {error!r}.") from None
+        raise Refused(f"It is no JSON of a cost API, a page with data and results: {error}.") from None
 
 
 def _members(pauses: Iterator[None], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
