@@ -1,7 +1,5 @@
 """GET /v1/models and GET /v1/models/{id}. A header of the request says whether they are OpenAI's or Anthropic's."""
 
-from typing import Any
-
 from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter
@@ -39,22 +37,25 @@ class ModelListView(RatedView):
     )
     def get(self, request: Request) -> HttpResponse:
         allowed, available = self.key.allowed_models or None, _available(request)
-        is_anthropics = "HTTP_ANTHROPIC_VERSION" in request.META
-        parameters = (tuple(allowed) if allowed else None, available, is_anthropics)
-        found: Any = _lists.get(parameters)
-        if found is None:
-            listings = lookup.list_models(allowed, available=available)
-            found = listings if is_anthropics else _render(listings)
-            _lists.put(parameters, found)
-        if is_anthropics:
-            return json_reply(anthropic.page(found, request.query_params))
-        return HttpResponse(found, content_type="application/json")
+        parameters = (tuple(allowed) if allowed else None, available)
+        if "HTTP_ANTHROPIC_VERSION" in request.META:
+            if (listings := _listings.get(parameters)) is None:
+                _listings.put(parameters, listings := lookup.list_models(allowed, available=available))
+            return json_reply(anthropic.page(listings, request.query_params))
+        rendered = _rendered_lists.get(parameters)
+        if rendered is None:
+            rendered = _render(lookup.list_models(allowed, available=available))
+            _rendered_lists.put(parameters, rendered)
+        return HttpResponse(rendered, content_type="application/json")
 
 
-# By the models that a key may use (None: all), the parameter ``available``, and whether it is for pages in Anthropic's shape;
-# others are kept rendered. To make a list takes longer than a completion.
-_lists: TTLCache[tuple[tuple[str, ...] | None, bool | None, bool], Any] = TTLCache(
-    seconds=settings.CATALOG_CACHE_SECONDS, entries_max=200
+# By the models that a key may use (None: all), and the parameter ``available``. To make a list takes longer than a completion.
+_rendered_lists: TTLCache[tuple[tuple[str, ...] | None, bool | None], bytes] = TTLCache(
+    seconds=settings.CATALOG_CACHE_SECONDS, entries_max=100
+)
+# The same, for pages in Anthropic's shape.
+_listings: TTLCache[tuple[tuple[str, ...] | None, bool | None], list[Listing]] = TTLCache(
+    seconds=settings.CATALOG_CACHE_SECONDS, entries_max=100
 )
 
 

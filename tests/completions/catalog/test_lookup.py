@@ -38,7 +38,7 @@ def test_a_list_is_made_once_while_it_is_fresh_and_for_each_selection_of_models(
     api, alice, monkeypatch, django_assert_num_queries
 ):
     now = [100.0]
-    monkeypatch.setattr(views, "_lists", TTLCache(seconds=1, entries_max=10, clock=lambda: now[0]))
+    monkeypatch.setattr(views, "_rendered_lists", TTLCache(seconds=1, entries_max=10, clock=lambda: now[0]))
     provider = factories.make_provider()
     factories.make_model("demo/one", provider=provider)
     factories.make_model("demo/two", provider=provider)
