@@ -125,8 +125,8 @@ class DetailsForm(DataDemandsForm):
         self.key = key
         if days_max := self.for_account.key_lifetime_days_max:
             empty = "" if key else " Leave empty for the latest end."
-            days = f"{days_max} day{'s' * (days_max > 1)}"
-            self.fields["last_day"].help_text = f"Midnight UTC at the end of this day. At most {days}.{empty}"
+            most = f"At most {lifetimes.in_words(days_max)}."
+            self.fields["last_day"].help_text = f"Midnight UTC at the end of this day. {most}{empty}"
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]

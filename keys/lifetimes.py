@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Greatest, Now
+from django.template.defaultfilters import pluralize
 
 from billing.models import Account
 from gateway_project.text import timestamps
@@ -19,8 +20,12 @@ class ExpiresTooLate(Exception):
 
     def __init__(self, days_max: int, latest: datetime) -> None:
         self.latest = latest
-        days = f"{days_max} day{'s' * (days_max > 1)}"
-        super().__init__(f"The account’s keys live {days} at most: until {timestamps.in_words(latest)} at the latest.")
+        until = timestamps.in_words(latest)
+        super().__init__(f"The account’s keys live {in_words(days_max)} at most: until {until} at the latest.")
+
+
+def in_words(days: int) -> str:
+    return f"{days} day{pluralize(days)}"
 
 
 def require_expiry(account: Account, made_at: datetime, expires_at: datetime | None) -> None:
@@ -31,7 +36,7 @@ def require_expiry(account: Account, made_at: datetime, expires_at: datetime | N
 
 
 def latest_expiry(account: Account, made_at: datetime) -> datetime | None:
-    """Return until when a key works at most whose secret was made then; None: it need not expire."""
+    """Return when a key expires at the latest, if its secret was made then. None: it need not expire."""
     days_max = account.key_lifetime_days_max
     return None if days_max is None else made_at + timedelta(days=days_max)
 
