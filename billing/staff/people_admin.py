@@ -30,7 +30,7 @@ from gateway_project.activity.models import Activity
 from gateway_project.db import cell, everywhere
 
 
-class ChangesWithin:
+class RestrictsChanges:
     """Admin pages of what only some staff may change or delete: ``may_change`` is a function of ``staff_permissions``."""
 
     may_change: Callable[[User, Any], bool]
@@ -112,7 +112,7 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
 
 
 @admin.register(User)
-class PersonAdmin(ChangesWithin, ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin):
+class PersonAdmin(RestrictsChanges, ClosesAbandonedAccounts, admin_pages.RecordedAdmin, UserAdmin):
     """Django's user admin, for users without a username."""
 
     form = UserForm
@@ -250,7 +250,7 @@ admin.site.unregister([EmailAddress, Authenticator, UserSession, SocialAccount, 
 
 
 @admin.register(Group)
-class StaffGroupAdmin(ChangesWithin, admin_pages.RecordedAdmin, GroupAdmin):
+class StaffGroupAdmin(RestrictsChanges, admin_pages.RecordedAdmin, GroupAdmin):
     """Django's group admin. The permissions on offer are those of the staff who edits."""
 
     may_change = staticmethod(staff_permissions.may_change_group)

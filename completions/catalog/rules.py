@@ -105,7 +105,7 @@ def clean_headers(headers: dict[str, str]) -> dict[str, str]:
     for name in headers:
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"has {name}, which the gateway sets itself")
-    return clean_query(headers)
+    return clean_entries(headers)
 
 
 def clean_key_header(name: str) -> str:
@@ -115,8 +115,8 @@ def clean_key_header(name: str) -> str:
     return name
 
 
-def clean_query(entries: dict[str, str]) -> dict[str, str]:
-    """Return what is appended to each address, or headers. Raises ValueError, which does not repeat a value."""
+def clean_entries(entries: dict[str, str]) -> dict[str, str]:
+    """Return headers, or what is appended to each address. Raises ValueError, which does not repeat a value."""
     if len(entries) > _ENTRIES_MAX:
         raise ValueError(f"has more than {_ENTRIES_MAX} entries")
     for name, value in entries.items():

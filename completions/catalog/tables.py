@@ -170,7 +170,7 @@ class HttpProviderTable(ProviderTable):
     passes_unknown_fields: bool = False
     auth: AuthTable | None = None
     headers: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_headers)] = {}
-    query: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_query)] = {}
+    query: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_entries)] = {}
     paths: Annotated[dict[str, str], pydantic.AfterValidator(rules.clean_paths)] = {}
     platform: Annotated[str, _one_of(platforms.PLATFORMS)] | None = None
 
@@ -210,8 +210,6 @@ class HttpProviderTable(ProviderTable):
 
 
 _ACCESS = ("headers", "query", "paths", "platform")
-
-
 _Threshold = Annotated[int, _between_1_and(rates.ABOVE_MAX)]
 _RATES: dict[str, Any] = {
     name: (_PriceNanos, ...) if name in meters.REQUIRED else (_PriceNanos | None, None) for name in meters.BY_NAME

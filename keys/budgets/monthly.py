@@ -98,7 +98,7 @@ def set_budget(account: Account, *, amount_cents: int, action: str, **place: Any
     if in_force.count() >= BUDGETS_MAX:
         raise errors.MaximumReached(f"The account has {BUDGETS_MAX} budgets, which is its maximum. Remove one.")
     budget = account.budgets.create(**place, **values)
-    _note_budgets(account)
+    _set_has_budgets(account)
     return budget
 
 
@@ -106,9 +106,9 @@ def end_budget(budget: Budget) -> None:
     """Let nothing count on it from the next request on. Must run in a transaction."""
     account = locks.lock_account(budget.account_id)
     account.budgets.filter(pk=budget.pk, ended_at=None).update(ended_at=Now())
-    _note_budgets(account)
+    _set_has_budgets(account)
 
 
-def _note_budgets(account: Account) -> None:
+def _set_has_budgets(account: Account) -> None:
     account.has_budgets = account.budgets.filter(ended_at=None).exists()
     account.save(update_fields=["has_budgets"])
