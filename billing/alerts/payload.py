@@ -127,8 +127,6 @@ _TOP_UP_TITLES = {
     "month_maximum": "The automatic top-up reached its monthly maximum",
     "processor_silent": "The automatic top-up waits for the payment processor",
 }
-
-
 _DIRECTIONS = {"rise": " gets dearer", "fall": " gets cheaper", "withdrawn": ": the announced price is withdrawn"}
 
 
@@ -147,9 +145,13 @@ def _month(data: dict[str, Any], usd: dict[str, str], refused: str) -> tuple[str
         "TAG": f"of keys with the tag {data['tag']}",
         "MEMBER": f"of the keys of {data['member']}",
     }[data["scope"]]
-    is_near, until = data["percent"] < 100 and not refused, f"until {data['resets_at'][:10]} at 00:00 UTC"
-    ends = "will be refused from 100 %" if is_near else "that do not fit are refused" if refused else "are refused"
-    title = f"{'80 % of the' if is_near else 'The'} monthly budget {whose} {'refused a request' if refused else 'is spent'}"
+    if refused:
+        title, ends = f"The monthly budget {whose} refused a request", "that do not fit are refused"
+    elif data["percent"] < 100:
+        title, ends = f"80 % of the monthly budget {whose} is spent", "will be refused from 100 %"
+    else:
+        title, ends = f"The monthly budget {whose} is spent", "are refused"
+    until = f"until {data['resets_at'][:10]} at 00:00 UTC"
     what = f"Its requests {ends} {until}." if data["stops"] else "Requests continue: this budget only sends alerts."
     return title, f"{usd['spent_nanos']} of {usd['budget_nanos']} is spent.{refused} {what}"
 

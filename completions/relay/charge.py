@@ -94,8 +94,10 @@ def settle(running: Running, usage: Usage, settled_by: Completion.Settlement, *,
         cost_nanos -= _disowned_nanos(running, usage)
     if call.route.own_key_id:
         running.provider_nanos = call.offer.price.share(money.WHOLE).cost_nanos(usage, completion.images)
-    ended = completion, running.served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response
-    running.charged_nanos = commit_or_store(Resolution(*ended, running.provider_nanos))
+    served_by, provider_nanos = running.served_by, running.provider_nanos
+    running.charged_nanos = commit_or_store(
+        Resolution(completion, served_by, settled_by, usage, cost_nanos, retention, unpaid_nanos, response, provider_nanos)
+    )
     if admitted.is_new_account and running.charged_nanos:
         new_accounts.record_paid(completion.account_id)
     if call.head.unrated_tier:

@@ -1,4 +1,4 @@
-"""The SQL that counts holds and charges on runs and monthly budgets, under the locks of their accounts, and tells of marks."""
+"""The SQL that counts holds and charges on runs and monthly budgets, under the locks of their accounts, and writes alerts."""
 
 from collections.abc import Collection
 from datetime import date, datetime
@@ -60,7 +60,8 @@ _UPDATE_MONTHS = f"""
         counted.amount_cents * 10000000 AS amount_nanos, counted.spent_nanos, change.spent_nanos AS more_nanos,
         NULL::bigint AS needed_nanos
     """  # noqa: S608  constants of this code
-_Kind, _MONTH = AccountAlert.Kind, "(resets_at - interval '1 month')::date"
+_Kind = AccountAlert.Kind
+_MONTH = "(resets_at - interval '1 month')::date"
 tell_runs = partial(
     limit_marks.tell,
     tables="keys_apikey AS key ON key.id = key_id",

@@ -25,13 +25,8 @@ def summarize(model_ids: Collection[str]) -> dict[str, dict[str, Any]]:
 
 
 def _summary(model_id: str, published: PublishedRankings) -> dict[str, Any]:
-    entries = [
-        entry
-        for place in sorted(
-            published.leaderboards, key=lambda each: (Source.values.index(each[0]), Category.values.index(each[1]))
-        )
-        for entry in (each.entry for each in published.leaderboard(*place) if each.model.id == model_id)
-    ]
+    places = sorted(published.leaderboards, key=lambda each: (Source.values.index(each[0]), Category.values.index(each[1])))
+    entries = [each.entry for place in places for each in published.leaderboard(*place) if each.model.id == model_id]
     own = next((each for each in entries if (each.source, each.board) == (Source.INTERNAL, Category.GENERAL)), None)
     return {
         "own": own,
