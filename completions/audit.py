@@ -196,8 +196,8 @@ INVARIANTS = [
     ),
     CHARGES.invariant(
         "providers_prices_are_those_of_their_tokens",
-        "A completion that an own key served says what its tokens and images cost here without a share; where that counts on"
-        " limits and budgets, no more than was held for it.",
+        "A completion that an own key served has the full price of its tokens and images here; where limits and budgets count"
+        " that price, no more than was held for it.",
         shows="account_id, completion_id, price_id, provider_nanos, provider_due_nanos",
         breaks="provider_nanos IS DISTINCT FROM provider_due_nanos",
     ),

@@ -296,7 +296,7 @@ class CompletionView(RequestView):
         try:
             return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id, run=run))
         except errors.DataDemandUnmet as unmet:  # by the model that an alias stood for, or by the one provider to ask
-            # What its key demands is known under a lock alone. In a flood, the refusal cache spares the first admission.
+            # The demands of the key are read under its lock. In a flood, the refusal cache spares the first admission.
             offers = eligibility.eligible_offers(chat, caller, unmet.demands)
             with suppress(errors.ModelNotAllowed):
                 return admission.admit(admission.prepare(chat, offers, caller, idempotency_key, request_id=request_id, run=run))

@@ -24,7 +24,7 @@ _SECRET = f"{NOT_SHOWN}key_secret"
 _FALLBACKS = [("", "The request fails"), ("ours", "Our key serves it, at the full price")]
 _COUNTS = [("", "Our fee alone"), ("price", "Our fee and the provider's price: what the model costs here")]
 _PROMISES = [
-    (DataPolicy.ANY, "Nothing that you demand"),
+    (DataPolicy.ANY, "Nothing about training or storage"),
     (DataPolicy.DENY, "It does not train on prompts and replies"),
     (DataPolicy.ZDR, "It keeps nothing of them"),
 ]
@@ -63,7 +63,7 @@ class OwnKeyForm(forms.Form):
         required=False,
         choices=_PROMISES,
         widget=forms.RadioSelect,
-        help_text="Requests that demand more of the treatment of data do not use the key.",
+        help_text="A request that demands more about data does not use the key.",
     )
     unchecked = forms.BooleanField(label="Save it unchecked", required=False)
 

@@ -324,7 +324,6 @@ class PromptTokensDetails(Shape):
 
 CompletionTokensDetails = fields.shape("CompletionTokensDetails", reasoning_tokens=Count("Tokens of the model's thinking."))
 
-
 _EXACT_NUMBER = {"type": "number", "format": "decimal"}
 _EXACT_DOLLARS_NUMBER = {**_EXACT_NUMBER, "minimum": 0}
 
@@ -417,9 +416,10 @@ class ChargedPromptTokensDetails(PromptTokensDetails):
     cache_write_1h_tokens = Count("Of these, those that it keeps for an hour.")
 
 
-_BILLED = "What the model costs here, as the provider's price of an own key. null: ours served."
-_upstream = SchemaField(_EXACT_DOLLARS_NUMBER, _BILLED, allow_null=True)
-CostDetails = fields.shape("CostDetails", upstream_inference_cost=_upstream)
+class CostDetails(Shape):
+    upstream_inference_cost = SchemaField(
+        _EXACT_DOLLARS_NUMBER, "The provider's price of an own key: the model's price here. null: ours served.", allow_null=True
+    )
 
 
 class ChargedUsage(Shape):
@@ -429,7 +429,7 @@ class ChargedUsage(Shape):
     prompt_tokens_details = ChargedPromptTokensDetails(help_text="How many of the prompt's tokens a cache had to do with.")
     web_searches = Count("Searches of the web by the provider.")
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What was charged, in US dollars, exactly.")
-    cost_details = CostDetails(help_text="What the provider bills beside.")
+    cost_details = CostDetails(help_text="What the provider of an own key bills.")
 
 
 class CompletionTimings(Shape):

@@ -229,7 +229,7 @@ _REQUEST_ID = {
 
 
 def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Give errors of Messages their shape and header, and an overloaded provider Anthropic's status, by drf-spectacular."""
+    """Give errors of Messages Anthropic's shape, header and status of an overloaded provider. A hook of drf-spectacular."""
     content = {"application/json": {"schema": _ERROR}}
     for operation in (each for path in _PATHS for each in result["paths"][path].values()):
         responses = operation["responses"]

@@ -55,7 +55,6 @@ class TopProvider(Shape):
 
 ModelLinks = shape("ModelLinks", details=Text("The path of this object."))
 
-
 _NONE = {"type": "object"}
 
 
