@@ -230,7 +230,7 @@ def test_a_process_that_dies_leaves_an_estimate_to_be_counted(api, alice, own, u
 
 
 def crash(api, upstream):
-    """Stream with a run to the middle, and die. Return the resolution that the process would have committed."""
+    """Stream with a run to the middle, and die without a settlement."""
     upstream.will(streamed())
     reply = post(api, stream=True)
     begin(reply, "Hello you")
@@ -242,7 +242,7 @@ def sweep(relayed_bytes=9):
     return sweeper.resolve(done())
 
 
-def late_resolution(api, upstream, monkeypatch, stream=False):
+def late_resolution(api, upstream, monkeypatch):
     """Ask, and keep the settlement instead of committing it."""
     kept: list[Resolution] = []
     with monkeypatch.context() as patch:
