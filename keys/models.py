@@ -220,7 +220,7 @@ class SpendingDay(OwnedModel):
     day = models.DateField()
     spent_nanos = models.BigIntegerField(default=0)
     held_nanos = models.BigIntegerField(default=0)
-    provider_spent_nanos = models.BigIntegerField(default=0, db_default=0)  # prices that limits count beside
+    provider_spent_nanos = models.BigIntegerField(default=0, db_default=0)  # of own keys' providers: limits count it, too
     provider_held_nanos = models.BigIntegerField(default=0, db_default=0)
     open_holds = models.IntegerField(default=0, db_default=0)  # how many of its completions run
     completions = models.BigIntegerField(default=0)

@@ -49,7 +49,7 @@ class Summary:
         self.state = describe_state(key, now)
         self.is_revoked, self.is_paused = key.revoked_at is not None, self.state == "Paused"
         self.last_used: date | None = totals.get("last_day")
-        self.is_idle = getattr(key, "is_idle", False)  # where ``find_needing_attention`` was asked
+        self.is_idle = getattr(key, "is_idle", False)  # only pages with lists of keys annotate it
         self.spent_in_total_nanos = int(totals.get("total_nanos", 0))
         spent = dict(zip(totals.get("days") or [], totals.get("nanos") or [], strict=True))
         days = _last_days(now.date(), RECENT_DAYS)

@@ -29,8 +29,8 @@ Kind = CreditRequest.Kind
 def issue(account: Account, issuer: User, *, amount_cents: int, reference: str, **notes: str) -> LedgerEntry | CreditRequest:
     """Credit the account, or ask for it if it needs approval. ``notes`` are the reason and the ticket.
 
-    The issuer and the account are locked: concurrent credits cannot exceed a cap together. Raises ApprovalRefused,
-    ReferenceReused.
+    The caller has locked the issuer and the account, so that concurrent credits do not exceed a cap together. Raises
+    ApprovalRefused, ReferenceReused.
     """
     _require_allowed(account, amount_cents, issuer)
     alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))

@@ -38,7 +38,6 @@ _REQUEST_ID = re.compile(r"[!-~]{1,100}")
 # Maps a refusal's status and body to the status it should have had, and to the seconds to wait as text ("" for none).
 RefusalInterpreter = Callable[[int, bytes], tuple[int, str]]
 
-
 Response = TypeVar("Response", http.BegunResponse, http.BegunResponse | None)
 
 

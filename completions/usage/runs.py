@@ -10,7 +10,7 @@ from keys.models import Run
 
 
 def by_model(run: Run) -> QuerySet[Any, Any]:
-    """Return ``requests`` without corrections, ``tokens``, ``cost_nanos`` and its part ``counted_nanos``, the largest first."""
+    """Return sums by ``model_id``, the dearest first. ``counted_nanos`` is the part of ``cost_nanos`` that own keys cost."""
     completions = Completion.objects.filter(key=run.key_id, run=run.name).values("model_id").order_by()
     nothing = Value(0, output_field=BigIntegerField())
     return completions.annotate(

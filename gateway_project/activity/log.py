@@ -87,7 +87,7 @@ def record(
 
 
 def change(request: HttpRequest, act: Act, row: Model, summary: str, after: Values) -> None:
-    """Change the fields of a row, which is locked, and record that. Nothing is if they are so already."""
+    """Change fields of a locked row and record it. If they have these values already, do neither."""
     before = {name: getattr(row, name) for name in after}
     if before != after:
         type(row)._default_manager.filter(pk=row.pk).update(**after)

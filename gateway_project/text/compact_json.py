@@ -10,7 +10,6 @@ import msgspec
 _encode_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
-
 dumps: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 """Returns UTF-8. Raises UnicodeEncodeError for half of a surrogate pair."""
 

@@ -15,7 +15,6 @@ _SLICE_BYTES = 262_144
 _FED_BYTES = 65_536  # what comes after a member is copied
 _ZSTD_WINDOW_LOG_MAX = 23  # 8 MB, all that RFC 9659 lets a server need for this coding
 
-
 _Unpacker = Any  # with zlib's interface; the packed rest stays in ``unconsumed_tail``, where it has one, or inside
 
 

@@ -39,7 +39,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def view(unavailable: str) -> Callable[[View], View]:
-    """Return a decorator that makes pages of errors, which are not kept. ``unavailable`` is the one without a database."""
+    """Return a decorator that turns errors into pages, uncached. ``unavailable`` is the message when the database fails."""
 
     def decorate(function: View) -> View:
         @require_safe

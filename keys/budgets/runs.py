@@ -40,7 +40,7 @@ class AskedRun(msgspec.Struct, frozen=True):
 
 @dataclass
 class RunState(SharedBudget):
-    """A run as it is in force, or as a request asks for it that would begin it."""
+    """A run that is in force, or one that a request would begin."""
 
     deadline: datetime | None = None
     has_begun: bool = True

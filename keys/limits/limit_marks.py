@@ -1,8 +1,8 @@
 """The SQL that writes an alert when a key's spending limit, a run or a monthly budget reaches 80 % or 100 % of its amount.
 
-A charge passes a mark if less was spent before it, and as much or more after it: its transaction tells it. A refusal for want
-of the rest reaches 100 %, too: the history of refusals tells it. An id is made of what is told, so the first of both tells, and
-once, also if a correction is passed again. An amount that is set below what is spent passes no mark: its setter knows.
+A charge passes a mark if less was spent before it, and as much or more after it. Its transaction writes the alert. A request
+that is refused because too little is left passes 100 %, too: the history of refusals writes that alert. The id of an alert is
+made of what it tells. So the first of both writes it, and nothing repeats it. An amount set below what is spent passes no mark.
 """
 
 from typing import Any
@@ -13,9 +13,9 @@ from keys.models import ApiKey
 
 
 def tell(changed: str, tables: str, told: str, facts: str, near: str, at: str) -> str:
-    """Return SQL that tells which of the ``changed`` passed a mark by ``more_nanos``, in force in ``tables``.
+    """Return SQL that writes an alert for each of the ``changed`` which passed a mark and has a row in ``tables``.
 
-    These were spent, or are ``needed_nanos`` that were refused. Ids are in order, or two writers could wait for each other.
+    ``more_nanos`` took it past: they were spent, or refused (``needed_nanos``). Rows in order, so that no two writers deadlock.
     """
     return f"""
         WITH changed AS ({changed})

@@ -144,7 +144,7 @@ class SpendingChange(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
     placed_nanos: int = 0  # of a day on which holds are resolved: what others that are placed add
     placed: int = 0  # how many
-    provider_held_nanos: int = 0  # what limits count beside what the account holds
+    provider_held_nanos: int = 0  # of own keys' providers: limits count it, the account does not
     provider_spent_nanos: int = 0
 
 

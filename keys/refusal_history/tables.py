@@ -107,7 +107,7 @@ def write_statement(of_each_key: OfEachKey) -> Statement:
 
 
 def tell_statements(reached: Collection[Reached]) -> list[Statement]:
-    """SQL that tells of limits and budgets that refused requests when most of them was spent. A repetition tells nothing."""
+    """Return SQL that writes alerts of limits and budgets which refused requests when most was spent, each alert once."""
     of_source = {source: [each for each in reached if each["source"] == source] for source in _TELL}
     return [Statement(_TELL[source], rows) for source, rows in of_source.items() if rows]
 

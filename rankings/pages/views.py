@@ -45,7 +45,7 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
         form = page_query.form_with_error(request.GET, error.param or "", error.message, listing.published().makers)
         html = render_to_string("rankings/ranking.html", {"form": form})
         return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
-    if not all(str(value).strip() for value in request.GET.values()):  # as forms send them
+    if not all(str(value).strip() for value in request.GET.values()):  # forms send empty fields, too
         return redirect(page_query.address(query))
     published = listing.published()
     makers = published.makers
