@@ -117,18 +117,14 @@ def in_dollars(exact: Decimal) -> str:
     return f"{'-' if exact < 0 else ''}${whole}.{fraction.ljust(2, '0')}"
 
 
-def current_bill(provider_id: str, day: date) -> Bill | None:
-    """Return the newest bill that has the day."""
-    return Bill.objects.filter(provider=provider_id, days__contains=[day], finished_at__isnull=False).order_by("-pk").first()
-
-
 def compare(provider_id: str, *days: date) -> None:
     """Write the comparisons of days anew. Safe at any time and concurrently."""
     for day in days:
         with transaction.atomic(), localcontext(EXACT):
             cell.take_turn(f"bills of {provider_id} {day}")
             BillComparison.objects.filter(provider=provider_id, day=day).delete()
-            rows = _compare(bill, day) if (bill := current_bill(provider_id, day)) else iter(())
+            bills = Bill.objects.filter(provider=provider_id, days__contains=[day], finished_at__isnull=False)
+            rows = _compare(newest, day) if (newest := bills.order_by("-pk").first()) else iter(())
             while chunk := list(islice(rows, _CHUNK)):
                 BillComparison.objects.bulk_create(chunk)
 

@@ -278,7 +278,10 @@ def test_a_later_price_changes_the_comparison_of_recent_days_by_night(echo_model
 
 def test_an_import_that_broke_off_does_not_count(echo_model: LanguageModel) -> None:
     broken = factories.make_provider()
-    Bill.objects.create(provider=broken, file_name="broken", sha256="0", begun_at="2026-01-01T00:00:00Z")
-    assert comparison.current_bill(broken.pk, DAY) is None
+    begun = {"file_name": "broken", "begun_at": "2026-01-01T00:00:00Z", "days": [DAY]}
+    bill = Bill.objects.create(provider=broken, sha256="0", **begun)
+    BillLine.objects.create(bill=bill, day=DAY, name="echo", tokens=1, cost_usd=1, lines=1, first_line=2)
+    comparison.compare(broken.pk, DAY)
+    assert not BillComparison.objects.exists()
     written.bill(line("1"))
     assert not Bill.objects.filter(file_name="broken").exists()
