@@ -151,10 +151,10 @@ def read(path: str) -> str:
 
 def load(text: str | bytes) -> Any:
     """Read JSON. What is no whole number stays text: the gateway sends none, and infinity would end no loop."""
-    return json.loads(text, parse_float=str, parse_constant=str, object_pairs_hook=once)
+    return json.loads(text, parse_float=str, parse_constant=str, object_pairs_hook=refuse_repeated)
 
 
-def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_repeated(members: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found := dict(members)) != len(members):
         raise ValueError("an object in JSON has two members of one name: another reader might take the other")
     return found
@@ -210,7 +210,7 @@ def check(witness: Witness, now: dict[str, Any], fetch: Fetch, keys: dict[str, A
         lines, columns = len(witness.rows), ", ".join(name for name in COLUMNS if name in witness.rows[first])
         proven.append(f"{lines} line{'s' * (lines > 1)} of your file: in each the ledger has the same {columns}.")
         if missing := max(witness.rows) - lines:
-            unproven.append(f"That your file is whole: of the entries 1 to {max(witness.rows)} it has not {missing}.")
+            unproven.append(f"That your file is whole: of the entries 1 to {max(witness.rows)} it lacks {missing}.")
     unproven += [f"What your file says as {name!a}: it is compared with nothing." for name in witness.others]
     if now["root"]:
         check_root(now, found, keys, witness, fetch, proven, unproven)

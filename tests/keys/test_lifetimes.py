@@ -124,7 +124,7 @@ def test_a_later_end_is_refused_by_its_field(owner, api, alice):
     assert api.post("/api/keys", {"name": "in time", "expiresAt": (late - 2 * DAY).isoformat()}).status_code == 201
 
 
-def test_one_day_is_no_days(owner, alice):
+def test_one_day_is_written_in_the_singular(owner, alice):
     assert owner.post(LIFETIME, {"days": "1"}).status_code == 302
     assert owner.post(LIFETIME, {"days": "2"}).status_code == 302
     assert acts()[1] == ("CHANGED", "Set the maximum lifetime of keys to 2 days; it was 1 day.")
