@@ -117,8 +117,7 @@ class DetailsForm(DataDemandsForm):
         required=False,
         help_text=f"Such as “web, staging”. At most {TAGS_MAX}, of {TAG_CHARACTERS_MAX} characters, separated by commas.",
     )
-
-    for_account: Account
+    for_account: Account  # set before ``__init__``: by SelectedAccountForm, or by a subclass
 
     def __init__(self, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "initial": {**DataDemandsForm.initial_of(key), **kwargs.get("initial", {})}})

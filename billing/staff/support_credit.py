@@ -26,8 +26,10 @@ from gateway_project.text import dollars
 Kind = CreditRequest.Kind
 
 
-def issue(account: Account, issuer: User, *, amount_cents: int, reference: str, **notes: str) -> LedgerEntry | CreditRequest:
-    """Credit the account, or ask for it if it needs approval. ``notes`` are the reason and the ticket.
+def issue(
+    account: Account, issuer: User, *, amount_cents: int, reason: str, reference: str, ticket: str = ""
+) -> LedgerEntry | CreditRequest:
+    """Credit the account, or ask for it if it needs approval.
 
     The caller has locked the issuer and the account, so that concurrent credits do not exceed a cap together. Raises
     ApprovalRefused, ReferenceReused.
@@ -35,9 +37,8 @@ def issue(account: Account, issuer: User, *, amount_cents: int, reference: str, 
     _require_allowed(account, amount_cents, issuer)
     alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
     if alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX):
-        terms: dict[str, Any] = {"amount_cents": amount_cents, "reference": reference, **notes}
+        terms: dict[str, Any] = {"amount_cents": amount_cents, "reason": reason, "reference": reference, "ticket": ticket}
         return CreditRequest.objects.create(account=account, requested_by=issuer, seen=_state(account), **terms)
-    reason = notes["reason"]
     return writer.grant_support_credit(
         account.pk, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issuer
     ).entry
