@@ -26,7 +26,7 @@ _COUNTS = [("", "Our fee alone"), ("price", "Our fee and the provider's price: w
 _PROMISES = [
     (DataPolicy.ANY, "Nothing about training or storage"),
     (DataPolicy.DENY, "It does not train on prompts and replies"),
-    (DataPolicy.ZDR, "It keeps nothing of them"),
+    (DataPolicy.ZDR, "It keeps nothing of prompts and replies"),
 ]
 
 
