@@ -5,7 +5,7 @@
 - ``security_headers``    headers for browsers that every reply has
 - ``client_address``      the IP address of a client, behind any number of proxies
 - ``hosts``               routes by host name; which requests are for the API, which leave the middleware before that for pages
-- ``public_page``         pages that are the same for everybody, rendered once in some seconds; what search engines may read
+- ``public_page``         pages that are the same for everybody, rendered once in seconds; their errors; what robots may read
 - ``mailbox``             the mails of a machine without a mail server, as a page
 - ``cors``                requests of pages of other origins
 - ``page_middleware``     what the project adds to Django's middleware for pages

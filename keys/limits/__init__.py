@@ -5,7 +5,7 @@ May import ``keys.models``, ``billing`` and ``gateway_project``. In reading orde
 
 - ``allowance``           an amount, and what is spent and held of it
 - ``spending``            spending limits: the window of a limit, reserve at admission, settle afterwards
-- ``limit_marks``         alerts of keys that have spent most of their limit, or all of it
+- ``limit_marks``         alerts when 80 % or 100 % of a limit, a run or a monthly budget is spent, or a refusal reaches it
 - ``gcra``                the rate-limit algorithm over one timestamp; pure
 - ``rate_limits``         requests and tokens per minute: which limits apply, count a request, refuse it, report headers
 - ``requests_in_flight``  the maximum of a key and of its account, refuse one more, report headers

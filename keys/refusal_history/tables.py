@@ -1,4 +1,4 @@
-"""The SQL of the history of refusals: one statement writes the counts of a process, another deletes old rows."""
+"""The SQL of the history of refusals: statements that write the counts of a process, write alerts, and delete old rows."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta

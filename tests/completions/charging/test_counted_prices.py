@@ -28,6 +28,8 @@ from tests.completions.own_key_rows import THEIRS, add_own_key
 from tests.completions.rows import abandon, ask, ask_streamed, begin, events, text
 from tests.conftest import client_for
 from tests.ledger_audit import assert_ledger_is_consistent
+from tests.pages import dashboard_pages
+from tests.pages.conftest import owner_of, signed_in
 from tests.upstream import KEY_ENV, refusal, streamed, whole
 
 pytestmark = pytest.mark.usefixtures("large")
@@ -199,6 +201,8 @@ def test_runs_and_months_count_the_price_and_their_figures_add_up(api, alice, ow
     [model] = described["models"]
     assert described["spent"] == model["spent"]
     assert (float(model["spent"]), float(model["provider_spent"])) == ((FEE + PRICE) / 1e9, PRICE / 1e9)
+    page = dashboard_pages.text(signed_in(owner_of(alice)).get(f"/dashboard/runs/{run.key_id}/nightly/"))
+    assert "acme/large 1 11 $0.00005985 of it $0.00005700 to providers of your keys" in page
     assert_ledger_is_consistent()
 
 
