@@ -147,8 +147,7 @@ def set_lifetime(request: HttpRequest, account: Account, days_max: int | None) -
     """Set for how many days keys work, at most; None: without a maximum. Existing keys keep their ends."""
     with transaction.atomic():
         locked = account_locks.lock_account(account.pk)
-        limits = (days_max, locked.key_lifetime_days_max)
-        words = [lifetimes.in_words(days) if days else "none" for days in limits]
+        words = [lifetimes.in_words(days) if days else "none" for days in (days_max, locked.key_lifetime_days_max)]
         summary = f"Set the maximum lifetime of keys to {words[0]}; it was {words[1]}."
         log.change(request, log.Act.CHANGED, locked, summary, {"key_lifetime_days_max": days_max})
 

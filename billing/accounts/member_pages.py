@@ -33,6 +33,7 @@ class Member:
         self.role = Role(chosen.role)
         self.may = {permission.name: permission in PERMISSIONS[self.role] for permission in Permission}
         self.account_name, self.account_is_active = account.name, account.is_active
+        self.may_create_keys = self.may[Permission.MANAGE_KEYS.name] and account.is_active
         # The threshold of alerts, if the balance of an account that had credit, beyond one to try, is below it.
         no_credit = Q(type=LedgerEntry.Type.USAGE_DEBIT) | Q(reference__startswith="trial:")
         is_low = account.is_low and account.entries.exclude(no_credit).exists()
