@@ -429,7 +429,7 @@ class ChargedUsage(Shape):
     prompt_tokens_details = ChargedPromptTokensDetails(help_text="How many of the prompt's tokens a cache had to do with.")
     web_searches = Count("Searches of the web by the provider.")
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, "What was charged, in US dollars, exactly.")
-    cost_details = CostDetails(help_text="What the provider of an own key bills.")
+    cost_details = CostDetails(help_text="The part of the provider, where an own key served.")
 
 
 class CompletionTimings(Shape):
