@@ -7,7 +7,7 @@ For each key, in each process, and for one second at most:
 - Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
   second it is replayed to similar requests: any request of a key that is refused itself or has too many requests in flight;
   requests for the same models, if a model is refused or the key has too many in flight for it, and with the same choice of
-  providers, if none of them promises what is demanded about data; requests that need at least as much money, if money is
+  providers, if none of them promises what is demanded about data; those of them that need at least as much money, if money is
   refused, of the same run if its budget refuses. Tokens per minute are refused as long as the cached rate-limit state
   refuses them.
 
@@ -127,8 +127,8 @@ _SHARED = {  # by cause: the fields of the demand that another request of the ke
     _IDEMPOTENCY_KEY: ("idempotency_key",),
     _IN_FLIGHT: (),
     _IN_FLIGHT_OF_MODEL: ("model_ids",),
-    _MONEY: ("model_ids", "is_capped"),
-    _TIED_UP: ("model_ids", "is_capped"),
+    _MONEY: ("model_ids", "preferences", "is_capped"),  # an own key may serve one choice of providers, ours another
+    _TIED_UP: ("model_ids", "preferences", "is_capped"),
 }
 _ABOUT_MONEY, _ABOUT_OTHERS = (_MONEY, _TIED_UP), (_IN_FLIGHT, _IN_FLIGHT_OF_MODEL)
 _HELD = (*_ABOUT_OTHERS, _TIED_UP)

@@ -330,6 +330,14 @@ def test_an_own_key_meets_what_its_contract_promises_and_a_header_says_if_it_doe
         assert done.data_promised["retention_days"] == (0 if promised == "zdr" else None)
 
 
+def test_a_flood_that_ours_was_to_serve_refuses_nothing_that_an_own_key_serves(alice, large, upstream, spare):
+    add(large, spare)
+    add_own_key(alice)
+    limited = client_for(factories.make_key(alice, limit_cents=1, type="FIXED")[1])
+    assert {ask(limited, max_tokens=4_000, provider={"only": ["spare"]}).status_code for _ in range(25)} == {402}
+    assert ask(limited, max_tokens=4_000).status_code == 200
+
+
 def test_a_quote_tells_the_fee(api, alice):
     fields = {"model": "acme/large", "messages": MESSAGES, "max_tokens": 100}
     full = api.post("/v1/quote", fields).json()

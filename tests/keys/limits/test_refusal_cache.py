@@ -164,6 +164,7 @@ OTHERS = {
     "for more": replace(DEMAND, amount_nanos=1_001),
     "without a cap": replace(DEMAND, is_capped=False, amount_nanos=1_001),
     "of another model": replace(DEMAND, model_ids=("c/d",), amount_nanos=1_001),
+    "of another provider": replace(DEMAND, preferences="only this"),
     "of another run": replace(DEMAND, run="daily"),
     "without a run": replace(DEMAND, run=None),
 }
