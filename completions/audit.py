@@ -72,8 +72,8 @@ CHARGES = SharedQuery(
             - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
         CASE WHEN counts_price IS NULL OR state IS DISTINCT FROM 'SETTLED' THEN NULL
             WHEN settlement = 'corrected' AND coalesce(provider_nanos, 0) BETWEEN 0 AND {_LISTED} THEN provider_nanos
-            ELSE least({_LISTED}, CASE WHEN counts_price THEN hold.amount_nanos + provider_held_nanos - settled_nanos END)
-            END AS provider_due_nanos, provider_nanos,
+            ELSE least({_LISTED}, CASE WHEN counts_price THEN hold.amount_nanos - settled_nanos + provider_held_nanos::numeric
+            END) END AS provider_due_nanos, provider_nanos,
         provider_id, attempts, failed_attempts, completion.held_nanos AS admitted_nanos,
         entry.id IS NOT NULL AND (
             metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',
@@ -98,17 +98,17 @@ CHARGES = SharedQuery(
     Reach.DAYS,
 )
 
-_PROVIDER_SPENT = "coalesce(counts_price::int * provider_nanos, 0)"  # on limits and budgets, once it has ended
+_PROVIDER_SPENT = "coalesce(counts_price::int * provider_nanos::numeric, 0)"  # on limits and budgets, once it has ended
 # A completion takes this from its run, or a monthly budget.
-_TAKEN = f"""CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos
+_TAKEN = f"""CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos::numeric
     ELSE coalesce(settled_nanos, 0) - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT} END"""
 _TOTALS = f"""coalesce(sum({_TAKEN}) FILTER (WHERE state <> 'HELD') {{over}}, 0) AS sum_spent_nanos,
-    coalesce(sum(amount_nanos + provider_held_nanos) FILTER (WHERE state = 'HELD') {{over}}, 0) AS sum_held_nanos"""
+    coalesce(sum(amount_nanos + provider_held_nanos::numeric) FILTER (WHERE state = 'HELD') {{over}}, 0) AS sum_held_nanos"""
 # Months whose details are there, once for each completion that counts on them, in turn, and at least once.
 MONTHS = SharedQuery(
     f"""
     SELECT counted.account_id, budget_id, month, spent_nanos, counted.held_nanos, used.id AS completion_id,
-        amount_nanos + provider_held_nanos AS amount_nanos,
+        amount_nanos + provider_held_nanos::numeric AS amount_nanos,
         (used.budgets ->> budget_id)::bigint AS stop_nanos, {_TOTALS.format(over="OVER (PARTITION BY budget_id, month)")},
         sum({_TAKEN}) OVER in_turn - {_TAKEN} AS before_nanos, row_number() OVER in_turn AS number
     FROM budget_month AS counted LEFT JOIN (
@@ -333,7 +333,7 @@ INVARIANTS = [
         ), counted AS NOT MATERIALIZED (
             SELECT * FROM completion WHERE spending_day >= %(details_since)s AND spending_day < %(until)s
         ), before AS MATERIALIZED (
-            SELECT key_id, day, spent_nanos + held_nanos + provider_spent_nanos + provider_held_nanos
+            SELECT key_id, day, spent_nanos::numeric + held_nanos + provider_spent_nanos + provider_held_nanos
                 - coalesce(corrected_nanos, 0) AS nanos
             FROM day LEFT JOIN (
                 SELECT key_id, spending_day AS day, sum(cost_nanos + {_PROVIDER_SPENT}) AS corrected_nanos FROM completion
@@ -345,7 +345,7 @@ INVARIANTS = [
                 sum(sum(nanos)) OVER (PARTITION BY key_id ORDER BY day) - sum(nanos) AS before_nanos
             FROM (
                 SELECT key_id, spending_day AS day,
-                    sum(coalesce(running.amount_nanos + provider_held_nanos,
+                    sum(coalesce(running.amount_nanos + provider_held_nanos::numeric,
                         cost_nanos - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT}, 0)) AS nanos
                 FROM counted LEFT JOIN (SELECT * FROM hold WHERE state = 'HELD') AS running ON running.reference = id
                 LEFT JOIN overcharge ON completion_id = id
@@ -358,8 +358,8 @@ INVARIANTS = [
             GROUP BY key_id, day
         ), in_turn AS (
             SELECT counted.account_id, id AS completion_id, key_id, limit_nanos, limit_since,
-                amount_nanos + provider_held_nanos AS amount_nanos, sum(
-                    CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos
+                amount_nanos + provider_held_nanos::numeric AS amount_nanos, sum(
+                    CASE state WHEN 'HELD' THEN amount_nanos + provider_held_nanos::numeric
                     ELSE cost_nanos - coalesce(returned_nanos, 0) + {_PROVIDER_SPENT} END
                 ) OVER (
                     PARTITION BY key_id ORDER BY counted.created_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
