@@ -965,6 +965,22 @@ mutant(
     dangerous=True,
 )
 mutant(
+    "a_forgotten_run_has_no_budget",
+    "Admissions that a crash forgot with their run are admitted again beyond its budget, which the database refuses for ever.",
+    code("completions.charging.batch:LockedRows.within_run", "completion.run_budget_nanos or 0", "10**15"),
+    f"{COUNTED_PRICES}::test_forgotten_admissions_of_a_forgotten_run_stay_within_its_budget_together[own key]",
+    f"{COUNTED_PRICES}::test_forgotten_admissions_of_a_forgotten_run_stay_within_its_budget_together[ours]",
+    dangerous=True,
+)
+mutant(
+    "a_correction_counts_more_than_was_held",
+    "A correction counts a provider's price above the hold, and a limit is exceeded.",
+    code(
+        "completions.charging.recovery.corrections:_correction", "min(provider_nanos or 0, left_nanos)", "provider_nanos or 0"
+    ),
+    f"{COUNTED_PRICES}::test_a_correction_counts_no_more_than_was_held[expired]",
+)
+mutant(
     "an_own_key_opens_circuits",
     "What fails with an account's own key counts against the route with ours.",
     code("completions.relay.route_health:record_failure", "if route.own_key_id:", "if False:"),

@@ -207,7 +207,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             run.require_time(now)  # 4
         shared = _stopping(run, months) if run or months else ()
         limit, counted = window, None
-        if self.counts_price:
+        if self.counts_price and own_keys.count_price(offers):  # one that the key may use, and that meets the demands
             limit, shared, counted = None, (), self._count(offers, window, shared)  # 5 and 6
         min_tokens = self._require_money(account, limit, shared, charged_before_nanos)  # 5, 6 and 7
 
@@ -420,7 +420,11 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows, demand
     affordable_tokens = estimates.affordable_tokens(request, offers[0], payable_nanos)
     ceiling_tokens = request.max_tokens_of(offers[0])  # 0 for embeddings
     max_tokens = min(affordable_tokens, offers[0].max_output_tokens if ceiling_tokens is None else ceiling_tokens)
-    admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
+    counted = None
+    if completion.provider_held_nanos and own_keys.count_price(offers):
+        counted = Counted(max_tokens, hold.amount_nanos + completion.provider_held_nanos)
+        max_tokens = min(max_tokens, estimates.affordable_tokens(request, own_keys.counted(offers[0]), counted.nanos))
+    admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens, counted)
     nothing = data_demands.keeps_nothing(demands)
     key_value, run = admission_request.idempotency_key, rows.run_of(completion)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, key_value, run, keeps_nothing=nothing)

@@ -7,7 +7,7 @@ the Idempotency-Key; an overcharge is credited in the same transaction.
 
 A correction counts on the day of its request, and asks for no limits: the request was admitted within them. It takes no more
 than the balance and the budget of its ``x-gateway-run`` have; the rest is the operator's loss. Of the provider's price it
-counts what is missing, within that budget, and takes nothing back of an estimate that was too high.
+counts what is missing, within that budget and what was held, and takes nothing back of an estimate that was too high.
 """
 
 import logging
@@ -113,6 +113,8 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)
     overcharged_nanos = charged_nanos - sum(returned.values()) - dearest_nanos
     provider_nanos = None if late.provider_nanos is None else max(late.provider_nanos - (swept.provider_nanos or 0), 0)
+    counted_nanos = cost_nanos - swept.charged_before_nanos + (swept.provider_nanos or 0)
+    left_nanos = max(held_nanos + swept.provider_held_nanos - counted_nanos, 0)  # of what limits held for it
     usage = late.usage or Usage(0, 0)
     record = structs.replace(
         CompletionRecord.from_row(swept),
@@ -123,7 +125,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
         images=swept.images if late.usage else 0,
         limit_nanos=None,
         limit_since=None,
-        provider_held_nanos=(provider_nanos or 0) if late.served_by.counts_price else 0,
+        provider_held_nanos=min(provider_nanos or 0, left_nanos) if late.served_by.counts_price else 0,
         budgets=swept.budgets and dict.fromkeys(swept.budgets),  # it is not asked whether they suffice
     )
     return Correction(

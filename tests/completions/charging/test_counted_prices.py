@@ -6,17 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 from django.db.models import Sum
 
 from billing.ledger import audit
 from billing.models import Account
+from completions.catalog import lookup
 from completions.charging.batch import AdmissionLost
 from completions.charging.recovery import drains, outbox, record, sweeper
 from completions.charging.recovery.drains import Outcome
 from completions.charging.resolution import Resolution
-from completions.models import Completion, OwnKey
+from completions.models import Completion, OwnKey, Provider
 from completions.relay import charge
+from gateway_project.db.pipelined_transaction import PipelinedTransaction
 from keys.budgets import monthly
 from keys.models import BudgetMonth, Run, SpendingDay
 from tests import factories
@@ -38,6 +40,7 @@ PRICE = 9 * 3_000 + 2 * 15_000  # of the reply of the scripted provider
 FEE = -(-PRICE * 5 // 100)
 CENT = 10_000_000
 RUN = {"x-gateway-run": "nightly", "x-gateway-run-budget": "1"}
+MORE_THAN_ASKED = {"prompt_tokens": 9, "completion_tokens": 400, "total_tokens": 409}
 
 
 @pytest.fixture
@@ -246,12 +249,12 @@ def sweep(relayed_bytes=9):
     return sweeper.resolve(done())
 
 
-def late_resolution(api, upstream, monkeypatch):
+def late_resolution(api, upstream, monkeypatch, run=None, **fields: Any):
     """Ask, and keep the settlement instead of committing it."""
     kept: list[Resolution] = []
     with monkeypatch.context() as patch:
         patch.setattr(charge, "commit_or_store", kept.append)
-        assert post(api).status_code == 200
+        assert post(api, run, **fields).status_code == 200
     return kept[0]
 
 
@@ -288,9 +291,27 @@ def test_a_correction_counts_no_more_than_its_run_has_left(api, own, upstream, m
     assert_ledger_is_consistent()
 
 
+@pytest.mark.parametrize("relayed_bytes", [0, 40], ids=["expired", "too low"])
+def test_a_correction_counts_no_more_than_was_held(
+    alice, own, limited, upstream, monkeypatch, settings, tmp_path, relayed_bytes
+):
+    settings.OUTBOX_DIR = tmp_path / "outbox"
+    monthly.set_budget(alice, amount_cents=5, action="STOP")
+    upstream.will(whole(usage=MORE_THAN_ASKED))
+    outbox.store(late_resolution(limited, upstream, monkeypatch, {}, max_tokens=100), IntegrityError("lost"))
+    first = done()
+    held_nanos = first.held_nanos + first.provider_held_nanos
+    assert sweep(relayed_bytes)
+    assert drains.drain() == {Outcome.RESOLVED: 1}
+    spent_nanos, provider_nanos, *held = day_sums()
+    assert (spent_nanos + provider_nanos, held) == (held_nanos, [0, 0])
+    assert BudgetMonth.objects.get().spent_nanos == held_nanos
+    assert_ledger_is_consistent()
+
+
 def test_of_a_price_above_its_hold_no_more_counts_than_was_held(api, own, upstream):
     """A provider that ignores max_tokens bills more than was held."""
-    upstream.will(whole(usage={"prompt_tokens": 9, "completion_tokens": 400, "total_tokens": 409}))
+    upstream.will(whole(usage=MORE_THAN_ASKED))
     run = {"x-gateway-run": "small", "x-gateway-run-budget": "0.002"}
     assert post(api, run, max_tokens=100).status_code == 200
     ended, run_row = done(), Run.objects.get()
@@ -327,6 +348,66 @@ def test_a_forgotten_admission_counts_the_price_within_its_run(api, alice, own, 
     outbox.store_forgotten(late, AdmissionLost("lost"))
     assert drains.drain() == {Outcome.RESOLVED: 1}
     assert (day_sums(), Run.objects.get().spent_nanos) == ((FEE, PRICE, 0, 0), FEE + PRICE)
+    assert_ledger_is_consistent()
+
+
+@pytest.mark.parametrize("of_ours", [False, True], ids=["own key", "ours"])
+def test_forgotten_admissions_of_a_forgotten_run_stay_within_its_budget_together(
+    api, alice, upstream, monkeypatch, settings, tmp_path, of_ours
+):
+    settings.OUTBOX_DIR = tmp_path / "outbox"
+    if not of_ours:
+        add_own_key(alice, counts_price=True)
+    run = {"x-gateway-run": "small", "x-gateway-run-budget": "0.004"}
+    upstream.will(whole(usage=MORE_THAN_ASKED))
+
+    def ask_twice() -> Any:
+        return [late_resolution(api, upstream, monkeypatch, run, max_tokens=100) for _ in range(2)]
+
+    lates: Any = forget(ask_twice)
+    for late in lates:
+        outbox.store_forgotten(late, AdmissionLost("lost"))
+    assert not Run.objects.exists()
+    assert drains.drain() == {Outcome.RESOLVED: 2}
+    run_row = Run.objects.get()
+    assert (run_row.budget_nanos, run_row.spent_nanos, run_row.held_nanos) == (4_000_000, 4_000_000, 0)
+    assert sum(day_sums()) == 4_000_000
+    assert_ledger_is_consistent()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("falls_back", [False, True])
+def test_an_admission_whose_answer_is_lost_asks_for_no_more_tokens_than_count(alice, upstream, monkeypatch, falls_back):
+    """Ours, which serves if the own key fails, costs the account more: that hold would pay the fee of many more tokens."""
+    add_own_key(alice, counts_price=True, falls_back=falls_back)
+    limited = client_for(factories.make_key(alice, limit_cents=40, type="FIXED")[1])
+    run, answers = PipelinedTransaction.write, []
+
+    def write_and_lose_the_answer(self: PipelinedTransaction, statements: Any) -> None:
+        run(self, statements)
+        answers.append(statements)
+        if len(answers) == 1:
+            raise OperationalError("the database did not answer within 10 seconds")
+
+    monkeypatch.setattr(PipelinedTransaction, "write", write_and_lose_the_answer)
+    assert ask(limited).status_code == 200
+    ended, [asked] = done(), upstream.requests
+    tokens_nanos = asked.body["max_tokens"] * 15_000
+    assert tokens_nanos * 105 // 100 < ended.held_nanos + ended.provider_held_nanos <= 40 * CENT // 8
+    assert ended.provider_nanos == PRICE
+    assert_ledger_is_consistent()
+
+
+def test_where_a_demand_leaves_out_the_own_key_limits_hold_what_ours_costs(alice, upstream):
+    Provider.objects.update(retention_days=0, trains=False)
+    lookup._offers.clear()
+    poor = factories.make_account("Poor", cents=5)
+    add_own_key(poor, counts_price=True, falls_back=True)
+    client = client_for(factories.make_key(poor, limit_cents=10_000, type="FIXED")[1])
+    reply = ask(client, provider={"zdr": True})
+    assert (reply.status_code, reply["x-gateway-own-key"]) == (200, "unmet")
+    ended = done()
+    assert (ended.provider_held_nanos, ended.counts_price) == (0, None)
     assert_ledger_is_consistent()
 
 
@@ -385,6 +466,15 @@ def test_the_audit_finds_another_price(api, own):
             Completion.objects.update(**change)
             found = {each.invariant.name for each in audit.verify() if each.invariant.kind != "unguarded"}
             assert found == names
+
+
+@pytest.mark.parametrize("column", ["provider_nanos", "provider_held_nanos"])
+def test_the_audit_can_read_a_forged_price_of_any_size(alice, own, limited, column):
+    monthly.set_budget(alice, amount_cents=5, action="STOP")
+    assert post(limited).status_code == 200
+    guards.remove("completions_completion")
+    Completion.objects.update(**{column: 2**63 - 1})
+    assert audit.verify()
 
 
 def test_an_ended_price_is_never_changed(api, own):
