@@ -53,7 +53,7 @@ class _Found:
 
     @property
     def known(self) -> Used:
-        """What completions used, at the prices of their own day."""
+        """Return the use by completions at the prices of their own day."""
         return self.used[0]
 
     @property

@@ -12,7 +12,7 @@ _LONGEST_TIME = timedelta(hours=2)  # of a completion that began on the day befo
 
 
 class Used(NamedTuple):
-    """What completions used, and its cost at one day's prices."""
+    """The use by completions, and its cost at one day's prices."""
 
     completions: int = 0
     charged_nanos: int = 0

@@ -192,7 +192,9 @@ def computed() -> dict[tuple[str, str, int], tuple[int, int]]:
         cursor.execute(f"SELECT * FROM ({margins.statement('true')}) AS margins")
         rows = cursor.fetchall()
     return {
-        (model, tier, above): (int(priced), int(cost)) for model, _, tier, above, _, _, priced, cost in rows if priced or cost
+        (model, tier, above): (int(priced), int(cost))
+        for model, _, tier, above, _, _, priced, cost, _ in rows
+        if priced or cost
     }
 
 
