@@ -265,6 +265,7 @@ _INSERT = """
         ON CONFLICT DO NOTHING
     )
     INSERT INTO completions_completion
-    SELECT completion.* FROM lines, jsonb_populate_record(NULL::completions_completion, line -> 'completion') AS completion
+    SELECT completion.* FROM lines, jsonb_populate_record(
+        NULL::completions_completion, '{"provider_held_nanos": 0}' || (line -> 'completion')) AS completion
     ON CONFLICT DO NOTHING
 """
