@@ -265,6 +265,13 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         """Return what the account, the key's spending limit and the budgets leave for the request."""
         return _available_nanos(rows.accounts[self.account_id], rows.windows[self.key_id], _stopping(*self._budgets(rows)))
 
+    def affordable_tokens(self, rows: LockedRows) -> int:
+        """Return the tokens of each choice that the account pays for, and that limits and budgets do, as they count."""
+        first, window = self.offers[0], rows.windows[self.key_id]
+        limits_nanos = _available_nanos(Account(balance_nanos=money.NANOS_MAX), window, _stopping(*self._budgets(rows)))
+        of_account = estimates.affordable_tokens(self.request, first, rows.accounts[self.account_id].available_nanos)
+        return min(of_account, estimates.affordable_tokens(self.request, own_keys.counted(first), limits_nanos))
+
     def _count(self, offers: Sequence[Offer], window: SpendingWindow | None, shared: Sequence[SharedBudget]) -> "Counted":
         """Return the hold of limits and budgets, a repetition's in full, because the provider bills it again. Or refuse."""
         unasked = Account(balance_nanos=money.NANOS_MAX)  # the account pays the charge alone

@@ -30,7 +30,8 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
     admission_request = admission_request.with_own_keys(rows)
     offers = admission_request.offers
     is_known = caller.account_id in rows.accounts and caller.key_id in rows.keys
-    available_nanos = admission_request.available_nanos(rows) if is_known else 0  # before: a hold changes the rows
+    known = admission_request if is_known else None  # asked before: a hold changes the rows
+    available_nanos, affordable = (known.available_nanos(rows), known.affordable_tokens(rows)) if known else (0, 0)
     refusal = None
     try:
         admitted = admission_request.apply(rows)
@@ -44,7 +45,6 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
     if held_nanos is None and request.max_tokens is not None:  # else the request leaves their number to the gateway
         held_nanos = estimates.worst_case_nanos(request, offer, request.max_tokens)
     _, held = estimates.max_prompt_cost_unrounded(request, offer)
-    affordable = min(estimates.affordable_tokens(request, offer, available_nanos), offer.max_output_tokens)
     return {
         "object": "quote",
         "model": offer.model_id,
@@ -57,7 +57,7 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         },
         "likely": _likely(request, offer, max_tokens),
         "available": dollars.json_number(available_nanos),
-        "affordable_max_tokens": max(affordable, 0),
+        "affordable_max_tokens": max(min(affordable, offer.max_output_tokens), 0),
         "refusal": refusal and {"status": refusal.status, **refusal.body()["error"]},
         "routes": [described for offered in admitted_offers for described in _routes(request, offered)],
     }

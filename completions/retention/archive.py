@@ -264,8 +264,7 @@ _INSERT = """
         INSERT INTO billing_hold SELECT hold.* FROM lines, jsonb_populate_record(NULL::billing_hold, line -> 'hold') AS hold
         ON CONFLICT DO NOTHING
     )
-    INSERT INTO completions_completion
-    SELECT completion.* FROM lines, jsonb_populate_record(
+    INSERT INTO completions_completion SELECT completion.* FROM lines, jsonb_populate_record(
         NULL::completions_completion, '{"provider_held_nanos": 0}' || (line -> 'completion')) AS completion
     ON CONFLICT DO NOTHING
 """

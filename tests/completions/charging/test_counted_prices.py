@@ -139,6 +139,21 @@ def test_a_limit_is_refused_by_fee_and_price_to_the_token_and_a_change_holds_fro
     assert_ledger_is_consistent()
 
 
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("run", [{}, {"x-gateway-run": "small", "x-gateway-run-budget": "0.03"}], ids=["limit", "run"])
+def test_a_quote_tells_the_tokens_that_limits_and_budgets_pay_for(alice, limited, counts, run):
+    add_own_key(alice, counts_price=counts)
+    body = {"model": "acme/large", "messages": [{"role": "user", "content": "Say hello, please."}], "max_tokens": 4_096}
+    quoted = limited.post("/v1/quote", body, headers=run).json()
+    most = quoted["affordable_max_tokens"]
+    if counts:
+        assert f"max_tokens up to {most}." in quoted["refusal"]["message"]
+        assert post(limited, run, max_tokens=most + 1).status_code == 402
+    else:
+        assert (most, quoted["refusal"]) == (4_096, None)
+    assert post(limited, run, max_tokens=most).status_code == 200
+
+
 def test_the_account_must_have_the_fee_alone(api, alice, upstream):
     whole = prompt_nanos(api) + 4_000 * 15_000
     poor = factories.make_account("Poor", cents=1)
