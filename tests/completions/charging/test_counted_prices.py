@@ -287,6 +287,9 @@ def test_a_late_settlement_counts_what_is_missing_and_takes_nothing_back(
     assert day_sums() == (FEE, counted_nanos, 0, 0)
     run = Run.objects.get()
     assert (run.spent_nanos, run.held_nanos) == (FEE + counted_nanos, 0)
+    told = api.get(f"/v1/runs/{run.name}").json()
+    [model] = told["models"]
+    assert (model["spent"], model["requests"]) == (told["spent"], 1)
     correction = Completion.objects.get(settlement="corrected")
     assert correction.provider_nanos == counted_nanos - estimated_nanos
     assert_ledger_is_consistent()
