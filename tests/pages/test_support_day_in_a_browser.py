@@ -138,7 +138,7 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     page.get_by_label("Reason").fill("Sorry for the outage")
     page.get_by_label("Ticket").fill("T-1")
     press(page, "Issue credit")
-    page.get_by_text("Nothing is credited until a colleague approves it.").wait_for()
+    page.get_by_text("Nothing is booked until a colleague approves it.").wait_for()
     follow(page, "A credit of $200.00")
     page.get_by_role("link", name="Withdraw…").wait_for()
     expect(page.get_by_role("link", name="Approve…")).to_have_count(0)
