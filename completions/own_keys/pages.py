@@ -15,6 +15,7 @@ from billing.accounts.member_pages import form_page, plain_page
 from billing.accounts.roles import Permission
 from billing.models import Account, DataPolicy
 from billing.sign_in.reauthentication import NOT_SHOWN, reauthenticates
+from completions.catalog import data_demands
 from completions.models import OwnKey, Provider, Route
 from completions.own_keys import acts, check
 from completions.own_keys.check import Verdict
@@ -119,8 +120,11 @@ class OwnKeyForm(forms.Form):
 
 @plain_page(Permission.MANAGE_PROVIDER_KEYS)
 def show(request: HttpRequest, account: Account) -> HttpResponse:
-    keys = account.own_keys.select_related("provider").order_by("provider_id")
-    return render(request, "own_keys/list.html", {"keys": keys, "may_add": bool(providers_for(account)), "fee": _fee()})
+    keys = list(account.own_keys.select_related("provider").order_by("provider_id"))
+    demands = data_demands.in_force(None, account=account)
+    left_out = [key for key in keys if any({*each.unmet(key.promise(""))} - {"region"} for each in demands)]
+    shown = {"keys": keys, "left_out": left_out, "may_add": bool(providers_for(account)), "fee": _fee()}
+    return render(request, "own_keys/list.html", shown)
 
 
 @sensitive_post_parameters(_SECRET)

@@ -16,6 +16,7 @@ from completions.own_keys import acts
 from completions.providers.access import keeper
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
+from tests.completions.own_key_rows import add_own_key
 from tests.completions.rows import ask
 from tests.pages.conftest import owner, signed_in  # noqa: F401  fixtures
 from tests.upstream import KEY, refusal, reply, whole
@@ -129,6 +130,30 @@ def test_an_owner_chooses_what_limits_and_budgets_count(owner, alice, upstream):
     form = owner.get(f"{PAGE}{key.pk}/").content.decode()
     assert re.search(r'name="counts" value="price"[^>]*checked', form)
     assert "Our fee and the provider's price: what the model costs here" in html.unescape(form)
+
+
+@pytest.mark.parametrize(
+    ("demanded", "regions", "promised", "is_left_out"),
+    [
+        ("", [], "", False),
+        ("", ["eu"], "", False),
+        ("deny", [], "", True),
+        ("deny", ["eu"], "deny", False),
+        ("zdr", [], "deny", True),
+        ("zdr", [], "zdr", False),
+    ],
+)
+def test_the_page_says_which_key_the_accounts_demands_leave_out(
+    owner,  # noqa: F811
+    alice,
+    demanded,
+    regions,
+    promised,
+    is_left_out,
+):
+    Account.objects.filter(pk=alice.pk).update(data_policy=demanded, data_regions=regions)
+    add_own_key(alice, promised=promised)
+    assert ("Not used The account demands more about data" in words(owner.get(PAGE))) is is_left_out
 
 
 def test_an_owner_says_what_the_contract_with_the_provider_promises(owner, alice, upstream):  # noqa: F811
