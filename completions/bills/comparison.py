@@ -155,16 +155,19 @@ def _read_bill(bill: Bill, day: date, found: _ByName) -> None:
     resolve, kept_days = names.resolver(bill.provider_id, list(found)), settings.RETENTION_DETAIL_DAYS
     are_kept = kept_days is None or day > pool.database_time().date() - timedelta(days=kept_days)
     lines = BillLine.objects.filter(bill=bill, day=day).iterator(chunk_size=_CHUNK)
+    for line, model_id in sliced(_with_models(bill, day, lines)):
+        is_unknown_request = bool(line.request_id and are_kept and not model_id)
+        model_id = model_id or ("" if is_unknown_request else resolve(line.name))
+        each = found[f"{line.name[:270]}, unknown requests" if is_unknown_request else model_id or line.name]
+        each.finding = _Finding.UNKNOWN_REQUEST if is_unknown_request else "" if model_id else _Finding.UNKNOWN_MODEL
+        for place in (each,) if line.hour is None else (each, each.hours[line.hour]):
+            place.add(line)
+
+
+def _with_models(bill: Bill, day: date, lines: Iterator[BillLine]) -> Iterator[tuple[BillLine, str | None]]:
     while chunk := list(islice(lines, _CHUNK)):
         models = models_of_requests(bill, day, [line.request_id for line in chunk if line.request_id])
-        for line in sliced(chunk):
-            model_id = models.get(line.request_id)
-            is_unknown_request = bool(line.request_id and are_kept and not model_id)
-            model_id = model_id or ("" if is_unknown_request else resolve(line.name))
-            each = found[f"{line.name[:270]}, unknown requests" if is_unknown_request else model_id or line.name]
-            each.finding = _Finding.UNKNOWN_REQUEST if is_unknown_request else "" if model_id else _Finding.UNKNOWN_MODEL
-            for place in (each,) if line.hour is None else (each, each.hours[line.hour]):
-                place.add(line)
+        yield from ((line, models.get(line.request_id)) for line in chunk)
 
 
 def models_of_requests(bill: Bill, day: date, request_ids: list[str]) -> dict[str | None, str]:

@@ -127,7 +127,8 @@ def _json_rows(first: str, text: IO[str]) -> Iterator[tuple[int, list[str] | Row
         pages = json.loads(content, object_pairs_hook=members, parse_float=str, parse_int=str, parse_constant=str)
         pages = pages if isinstance(pages, list) else [pages]
         buckets = [bucket for page in pages for bucket in page["data"]]
-        names = {name for bucket in buckets for each in sliced([bucket, *bucket["results"]]) for name in each}
+        objects = (each for bucket in buckets for each in (bucket, *bucket["results"]))
+        names = {name for each in sliced(objects) for name in each}
         if pages and pages[-1].get("has_more"):
             raise Refused("Further pages follow the last one, which has has_more. Put all pages into one array.")
         yield 0, list(names)

@@ -70,6 +70,7 @@ def _of_results(number: int) -> str:
 def test_other_requests_have_their_turn_while_an_upload_is_read(
     root: Client, echo_model: LanguageModel, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
+    upload(root, (HEAD + line("1")).encode())  # a process imports modules and compiles templates once
     worked, since = list[float](), time.thread_time()
 
     def sleep(seconds: float) -> None:
