@@ -55,6 +55,7 @@ from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
 
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
+_UNASKED = Account(balance_nanos=money.NANOS_MAX)  # where limits and budgets are asked alone: the account pays only the charge
 
 
 class AdmittedOffer(msgspec.Struct, frozen=True):
@@ -158,7 +159,6 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     run: AskedRun | None = None
     run_name: str | None = None
     leaves_out_own_key: bool = False  # which does not meet what is demanded about data
-    counts_price: bool = False  # limits and budgets count the provider's price of an own key that may serve
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
 
     # Read a dozen times for each completion: so they are read in C.
@@ -207,7 +207,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
             run.require_time(now)  # 4
         shared = _stopping(run, months) if run or months else ()
         limit, counted = window, None
-        if self.counts_price and own_keys.count_price(offers):  # one that the key may use, and that meets the demands
+        if self.knows_own_keys and own_keys.count_price(offers):
             limit, shared, counted = None, (), self._count(offers, window, shared)  # 5 and 6
         min_tokens = self._require_money(account, limit, shared, charged_before_nanos)  # 5, 6 and 7
 
@@ -251,8 +251,7 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
         preferences, keys = self.request.provider_preferences, rows.own_keys.get(self.account_id, {})
         asks_one = bool(preferences and preferences.asks_one_provider)
         offers = own_keys.divided(self.offers, keys, asks_one_provider=asks_one)
-        counts_price = own_keys.count_price(offers)
-        return structs.replace(self, offers=offers, knows_own_keys=True, counts_price=counts_price, _needs_nanos={})
+        return structs.replace(self, offers=offers, knows_own_keys=True, _needs_nanos={})
 
     def _budgets(self, rows: LockedRows) -> tuple[RunState | None, list[MonthState]]:
         """Return the run, as asked if it is new, and the monthly budgets on which the request counts."""
@@ -268,17 +267,16 @@ class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     def affordable_tokens(self, rows: LockedRows) -> int:
         """Return the tokens of each choice that the account pays for, and that limits and budgets do, as they count."""
         first, window = self.offers[0], rows.windows[self.key_id]
-        limits_nanos = _available_nanos(Account(balance_nanos=money.NANOS_MAX), window, _stopping(*self._budgets(rows)))
+        limits_nanos = _available_nanos(_UNASKED, window, _stopping(*self._budgets(rows)))
         of_account = estimates.affordable_tokens(self.request, first, rows.accounts[self.account_id].available_nanos)
         return min(of_account, estimates.affordable_tokens(self.request, own_keys.counted(first), limits_nanos))
 
     def _count(self, offers: Sequence[Offer], window: SpendingWindow | None, shared: Sequence[SharedBudget]) -> "Counted":
         """Return the hold of limits and budgets, a repetition's in full, because the provider bills it again. Or refuse."""
-        unasked = Account(balance_nanos=money.NANOS_MAX)  # the account pays the charge alone
         first, *fallbacks = map(own_keys.counted, offers)
         counted = structs.replace(self, offers=(first,), _needs_nanos={})
-        min_tokens = counted._require_money(unasked, window, shared, 0)
-        available_nanos = _available_nanos(unasked, window, shared)
+        min_tokens = counted._require_money(_UNASKED, window, shared, 0)
+        available_nanos = _available_nanos(_UNASKED, window, shared)
         max_tokens = estimates.choose_max_tokens(self.request, first, available_nanos, min_tokens)
         need_nanos = counted._need_nanos(max_tokens)
         return Counted(max_tokens, _payable_nanos(self.request, fallbacks, max_tokens, available_nanos, need_nanos))

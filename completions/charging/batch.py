@@ -229,7 +229,7 @@ class LockedRows(msgspec.Struct):
         self.writes.budgets_changed.append(change)
 
     def within_run(self, completion: CompletionRecord, amount_nanos: int) -> tuple[CompletionRecord, int]:
-        if completion.run:  # it is not asked: no more than it has left, or if forgotten had, first for the charge
+        if completion.run:  # it was not asked: take no more than it has left (had, if it was forgotten), first the charge
             forgotten = RunState(completion.run_budget_nanos or 0, 0, 0, completion.run, True, completion.run_deadline)
             run = self.runs.setdefault((completion.key_id, completion.run), forgotten)
             amount_nanos = min(amount_nanos, run.available_nanos)
