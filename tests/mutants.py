@@ -1257,7 +1257,7 @@ mutant(
 mutant(
     "an_enormous_request_reaches_a_budget",
     "A request that needs more than is left tells that a limit or budget is reached, however little is spent.",
-    code("keys.limits.allowance:Allowance.reached", "* 80", "* 0"),
+    code("keys.limits.allowance:Allowance.reached", "* NEAR_PERCENT", "* 0"),
     *(f"{REACHED}::test_an_enormous_request_is_told_from_80_percent_on[{source}]" for source in ("key", "run", "budget")),
 )
 

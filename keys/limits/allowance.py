@@ -1,6 +1,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+NEAR_PERCENT = 80  # spent of an amount: alerts are written
+
 
 @dataclass
 class Allowance:
@@ -22,7 +24,7 @@ class Allowance:
 
     def reached(self, need_nanos: int, **place: Any) -> dict[str, Any] | None:
         """Return what ``limit_marks.tell`` takes of a refusal. Before 80 % is spent, only an enormous request does not fit."""
-        if not self.limit_nanos * 80 <= self.spent_nanos * 100 < self.limit_nanos * 100:
+        if not self.limit_nanos * NEAR_PERCENT <= self.spent_nanos * 100 < self.limit_nanos * 100:
             return None
         amounts = {"amount_nanos": self.limit_nanos, "spent_nanos": self.spent_nanos}
         return {**place, **amounts, "more_nanos": need_nanos, "needed_nanos": need_nanos}

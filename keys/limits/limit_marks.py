@@ -8,6 +8,7 @@ made of what it tells. So the first of both writes it, and nothing repeats it. A
 from typing import Any
 
 from billing.models import AccountAlert
+from keys.limits.allowance import NEAR_PERCENT
 from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
 
@@ -23,7 +24,7 @@ def tell(changed: str, tables: str, told: str, facts: str, near: str, at: str) -
         SELECT md5(concat_ws(' ', {told}, mark))::uuid, account_id, kind, jsonb_build_object({facts},
             'percent', least(mark, floor(spent_nanos * 100::numeric / amount_nanos)), 'spent_nanos', spent_nanos)
             || jsonb_strip_nulls(jsonb_build_object('needed_nanos', needed_nanos))
-        FROM changed JOIN {tables} CROSS JOIN (VALUES (80, '{near}'), (100, '{at}')) AS marks (mark, kind)
+        FROM changed JOIN {tables} CROSS JOIN (VALUES ({NEAR_PERCENT}, '{near}'), (100, '{at}')) AS marks (mark, kind)
         WHERE (spent_nanos + coalesce(needed_nanos, 0)) * 100::numeric >= amount_nanos * mark::numeric
             AND (spent_nanos + coalesce(needed_nanos, 0) - more_nanos) * 100::numeric < amount_nanos * mark::numeric
         ORDER BY 1 ON CONFLICT DO NOTHING
@@ -46,9 +47,8 @@ TELL_KEYS = tell(
 def find_passed(key: ApiKey, window: SpendingWindow, spent_before_nanos: int) -> list[dict[str, Any]]:
     """Return what ``TELL_KEYS`` takes if a settlement passed a mark, in the window as it is after it. The key is locked."""
     amount_nanos, spent_nanos = window.limit_nanos, window.spent_nanos
-    if not (
-        spent_before_nanos * 100 < amount_nanos * 80 <= spent_nanos * 100 or spent_before_nanos < amount_nanos <= spent_nanos
-    ):
+    is_near = spent_before_nanos * 100 < amount_nanos * NEAR_PERCENT <= spent_nanos * 100
+    if not (is_near or spent_before_nanos < amount_nanos <= spent_nanos):
         return []
     place = {"key_id": key.pk, "first_day": window.first_day, "resets_at": window.resets_at}
     more_nanos = spent_nanos - spent_before_nanos
