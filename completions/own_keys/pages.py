@@ -123,7 +123,8 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
     keys = list(account.own_keys.select_related("provider").order_by("provider_id"))
     demands = data_demands.in_force(None, account=account)
     left_out = [key for key in keys if any({*each.unmet(key.promise(""))} - {"region"} for each in demands)]
-    shown = {"keys": keys, "left_out": left_out, "may_add": bool(providers_for(account)), "fee": _fee()}
+    shown = {"keys": keys, "left_out": left_out, "may_add": bool(providers_for(account))}
+    shown["fee"] = f"{settings.OWN_KEY_FEE_BASIS_POINTS / 100:g}%"
     return render(request, "own_keys/list.html", shown)
 
 
@@ -166,11 +167,6 @@ def remove(request: HttpRequest, account: Account, key_id: UUID) -> HttpResponse
         messages.success(request, f"The key of {key.provider_id} is removed.")
         return redirect("provider-keys")
     return render(request, "own_keys/remove.html", {"key": key})
-
-
-def _fee() -> str:
-    """Return the fee, such as "5%" or "2.5%"."""
-    return f"{settings.OWN_KEY_FEE_BASIS_POINTS / 100:g}%"
 
 
 def _keys(account: Account) -> QuerySet[OwnKey]:

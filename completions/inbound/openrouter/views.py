@@ -67,6 +67,7 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
     """Return the reply, for ``compact_json.dumps``. Dollars are exact numbers."""
     window, sums = spending.read_window(key), read_sums(key)
     requests = rate_limits.effective_limits(key, key.account).requests
+    has_counted = key.account.has_own_keys and key.account.own_keys.filter(counts_price=True).exists()
     return {
         "data": {
             "label": key.name,
@@ -75,7 +76,7 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
             "limit_reset": key.spending_period and key.spending_period.lower() if window else None,
             **{f"usage{span}": dollars.json_number(sums[name].spent_nanos) for span, name in _SPANS.items()},
             **{f"byok_usage{span}": dollars.json_number(sums[name].provider_spent_nanos) for span, name in _SPANS.items()},
-            "include_byok_in_limit": key.account.own_keys.filter(counts_price=True).exists(),
+            "include_byok_in_limit": has_counted,
             "expires_at": key.expires_at and timestamps.iso_millis(key.expires_at),
             "is_free_tier": not key.account.has_paid,
             "rate_limit": {
