@@ -12,7 +12,6 @@ from completions.management import arguments
 from completions.models import Bill, BillComparison
 from completions.models.bills import UNEXPLAINED
 from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.operator_command import OperatorCommand
 from gateway_project.text import dollars
 
@@ -34,7 +33,7 @@ class Command(OperatorCommand):
             raise CommandError(f"FILE: {error} Nothing was imported.") from None
         if is_new:
             with transaction.atomic():
-                log.record(None, Activity.Act.ADDED, bill, f"Imported {bill}.")
+                log.record(None, log.Act.ADDED, bill, f"Imported {bill}.")
         else:
             comparison.compare(provider.pk, *bill.days)  # with prices that were entered since
         rows = BillComparison.objects.filter(bill=bill).order_by(UNEXPLAINED.desc(), "-day", "name")
